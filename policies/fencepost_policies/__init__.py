@@ -1,0 +1,1 @@
+"""Every decision as a pure function: no IO, no clock, no chance, no log."""

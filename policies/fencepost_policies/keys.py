@@ -1,0 +1,52 @@
+"""Which idempotency key an event is applied under.
+
+The rule belongs to the source. A key that the source scopes to its generation means nothing once
+the generation is in doubt, and then counts as no key at all.
+"""
+
+import msgspec
+
+from fencepost_policies.pointer import Undecodable, read_json, resolve_text
+from fencepost_schemas.event import ClassifiedEvent, KeyScope
+from fencepost_schemas.limits import KEY_BYTES_MAX
+
+
+class Key(msgspec.Struct, frozen=True):
+    """`text` is what the ledger row is keyed on; `own` says that the source (or handler) gave it.
+
+    `usable` is False where the text only names a place, for a row that is refused.
+    """
+
+    text: str
+    own: bool
+    usable: bool
+
+
+def key_in(pointer: str, data: str | bytes) -> str | None:
+    """Return the idempotency key that the data carries, or None where it carries none."""
+    try:
+        found = resolve_text(pointer, read_json(data))
+    except Undecodable:
+        return None
+    return found if found is not None and acceptable(found) else None
+
+
+def acceptable(key: str) -> bool:
+    """Return True for 1 to 255 bytes without control characters."""
+    return 0 < len(key.encode("utf-8", "surrogatepass")) <= KEY_BYTES_MAX and not any(
+        ord(char) < 0x20 or ord(char) == 0x7F for char in key
+    )
+
+
+def key_for(event: ClassifiedEvent, *, tainted: bool, generation: str, own: str | None) -> Key:
+    """Return the key to apply this event under.
+
+    `tainted` says whether position and generation may still be trusted to name the event (a
+    ruling can restore that); `generation` is the one that positions are counted in, an ancestor
+    where a person ruled that the stream went on; `own` is the handler's key, or the source's.
+    """
+    if own is not None and event.key_scope is KeyScope.DURABLE:
+        return Key(f"k:{own}", own=True, usable=True)
+    if own is not None and event.key_scope is KeyScope.GENERATION:
+        return Key(f"g:{generation}:{own}", own=True, usable=not tainted)
+    return Key(f"p:{generation}:{event.position}", own=False, usable=not tainted)

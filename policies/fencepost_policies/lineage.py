@@ -1,0 +1,79 @@
+"""How a verdict turns a lineage: which generation goes on or begins, its standing, its gap."""
+
+import msgspec
+
+from fencepost_policies.disposition import standing_under
+from fencepost_schemas.cursor import Cursor, Position, sendable
+from fencepost_schemas.question import Ruling
+from fencepost_schemas.reason import Reason
+from fencepost_schemas.sse import Frame
+from fencepost_schemas.standing import Standing, worst
+from fencepost_schemas.verdict import Gap, Verdict
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What a verdict makes of the cursor: the cursor to go on from, and the gap at the seam."""
+
+    cursor: Cursor
+    parent: str
+    gap: Gap | None
+
+
+def generation_name(ordinal: int, chance: str) -> str:
+    """Return the name minted for a generation; `chance` is eight base32 characters."""
+    return f"{ordinal:04d}-{chance}"
+
+
+def ordinal_of(generation: str) -> int:
+    return int(generation.split("-", 1)[0])
+
+
+def place(previous: Position | None, frame: Frame) -> Position:
+    """Return the position of this event, given the one before it in its generation.
+
+    An id of its own that can be sent back begins anew; anything else counts on from the last id,
+    so that no two events of a generation share a position.
+    """
+    new_id = previous is None or frame.last_event_id != previous.id
+    if frame.id_seen and new_id and sendable(frame.last_event_id):
+        return Position(frame.last_event_id)
+    if previous is None:
+        return Position("")
+    return Position(previous.id, previous.ordinal + 1)
+
+
+def turn(
+    cursor: Cursor, verdict: Verdict, first: Frame | None, chance: str, ruling: Ruling | None
+) -> Turn:
+    """Return the lineage after this verdict.
+
+    `first` is the first event of the connection (None where it was refused before any),
+    `ruling` what a person said of the cursor's own generation, which is the only thing here that
+    raises a standing.
+    """
+    lineage = standing_under(cursor.standing, ruling)
+    if verdict.kind is Standing.GENESIS:
+        return Turn(msgspec.structs.replace(cursor, fresh=False), parent="", gap=None)
+    if verdict.kind is Standing.RESUMED:
+        standing = worst(Standing.RESUMED, cursor.standing)
+        kept = msgspec.structs.replace(cursor, standing=standing)
+        return Turn(kept, parent=cursor.generation, gap=None)
+    generation = generation_name(ordinal_of(cursor.generation) + 1, chance)
+    begun = msgspec.structs.replace(
+        cursor,
+        generation=generation,
+        standing=worst(verdict.kind, lineage),
+        position=None,
+        token="",
+        fresh=False,
+        published=0,
+        ring=(),
+    )
+    gap = Gap(
+        after_generation=cursor.generation,
+        after_position=str(cursor.position) if cursor.position is not None else "",
+        before_generation=generation,
+        before_position=str(place(None, first)) if first is not None else "",
+        exact=Reason.WINDOW_EXCEEDED in verdict.reasons,
+    )
+    return Turn(begun, parent=cursor.generation, gap=gap)

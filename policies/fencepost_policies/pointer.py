@@ -1,0 +1,59 @@
+"""RFC 6901 JSON pointers, read from decoded JSON."""
+
+import msgspec
+
+
+class Undecodable(ValueError):
+    """The text is not JSON, or is nested too deeply to be read."""
+
+
+class _Missing:
+    """Stands for "nothing is there", which is not the same as null."""
+
+
+MISSING = _Missing()
+
+
+def check_pointer(pointer: str) -> str:
+    """Return the pointer; raise ValueError if it is not one."""
+    if pointer and not pointer.startswith("/"):
+        raise ValueError(f"{pointer!r} is not a JSON pointer: begin with '/', as in '/task_id'")
+    return pointer
+
+
+def read_json(text: str | bytes) -> object:
+    """Return the decoded JSON; raise Undecodable."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        # A deep nest raises RecursionError, which msgspec does not count as a decode error.
+        raise Undecodable(f"not JSON: {error}") from None
+
+
+def resolve(pointer: str, document: object) -> object:
+    """Return what the pointer names in the document, or MISSING."""
+    here = document
+    for part in pointer.split("/")[1:]:
+        token = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(here, dict):
+            if token not in here:
+                return MISSING
+            here = here[token]
+        elif isinstance(here, list):
+            plain = token.isascii() and token.isdigit() and (token == "0" or token[0] != "0")
+            if not plain or int(token) >= len(here):
+                return MISSING
+            here = here[int(token)]
+        else:
+            return MISSING
+    return here
+
+
+def resolve_text(pointer: str, document: object) -> str | None:
+    """Return a string, or an integer as text; None for anything else, true and false included."""
+    found = resolve(pointer, document)
+    if isinstance(found, str):
+        return found
+    if isinstance(found, int) and not isinstance(found, bool):
+        return str(found)
+    return None

@@ -1,0 +1,77 @@
+"""What the head of a source's response means for following it."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+
+class Reply(StrEnum):
+    STREAM = "stream"
+    """200 with text/event-stream: read on."""
+    REFUSED = "refused"
+    """Our position is refused; ask once more without one."""
+    STOP = "stop"
+    """204: the source says that nobody should come back."""
+    MISTAKEN = "mistaken"
+    """This url does not serve a stream, or not to us: somebody has to act."""
+    BUSY = "busy"
+    """Come back later."""
+
+
+class Reading(msgspec.Struct, frozen=True):
+    reply: Reply
+    text: str = ""
+    wait_s: float = 0.0
+
+
+RETRY_AFTER_S_MAX = 300.0
+
+
+def read_reply(status: int, headers: Mapping[str, str], *, asked: bool, reset: bool) -> Reading:
+    """Return what this response head means.
+
+    `asked` says that a position was sent, `reset` that the dialect counts this status as a refusal
+    of it. Header names are lower case.
+    """
+    if status == 200:
+        return _read_type(headers.get("content-type", ""))
+    if asked and reset:
+        return Reading(Reply.REFUSED, f"the position was refused with {status}")
+    if status == 204:
+        return Reading(Reply.STOP, "answered 204, which means: do not come back")
+    if 300 <= status < 400:
+        target = _host_of(headers.get("location", ""))
+        return Reading(
+            Reply.MISTAKEN, f"redirects to {target}: put the final url in the configuration"
+        )
+    if status in (401, 403):
+        return Reading(Reply.MISTAKEN, f"answered {status}: check the source's credentials")
+    if status in (404, 405, 406, 410):
+        return Reading(Reply.MISTAKEN, f"answered {status}: check the source's url")
+    return Reading(Reply.BUSY, f"answered {status}", _retry_after_s(headers))
+
+
+def _read_type(content_type: str) -> Reading:
+    essence = content_type.split(";", 1)[0].strip().lower()
+    if essence == "text/event-stream":
+        return Reading(Reply.STREAM)
+    shown = essence if essence.isascii() and essence.isprintable() and essence else "no type"
+    return Reading(
+        Reply.MISTAKEN,
+        f"answered 200 with {shown[:80]} where text/event-stream is due: check the source's url",
+    )
+
+
+def _host_of(location: str) -> str:
+    """Return scheme and host only: a query string may carry a secret."""
+    scheme, found, rest = location.partition("://")
+    if not found:
+        return "another path"
+    host = rest.split("/", 1)[0].split("?", 1)[0].rsplit("@", 1)[-1]
+    return f"{scheme}://{host}" if host.isascii() and host.isprintable() else "another host"
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float:
+    text = headers.get("retry-after", "")
+    return min(float(text), RETRY_AFTER_S_MAX) if text.isascii() and text.isdigit() else 0.0

@@ -1,0 +1,1 @@
+"""How the ids of a source are ordered; one file a scheme."""

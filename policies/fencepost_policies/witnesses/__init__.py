@@ -1,0 +1,1 @@
+"""What one signal of a connection testifies to; one file a witness."""

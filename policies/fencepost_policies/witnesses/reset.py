@@ -1,0 +1,45 @@
+"""An explicit reset: the source itself says that it does not continue."""
+
+from collections.abc import Iterable
+
+from fencepost_policies.witness import Opening
+from fencepost_schemas.cursor import Cursor
+from fencepost_schemas.evidence import Facet, Fact, Finding
+from fencepost_schemas.reason import Reason
+from fencepost_schemas.sse import Frame
+
+REFUSALS = frozenset({400, 404, 409, 410, 412, 416})
+"""Statuses that, in answer to a sent position, mean that the position is not known."""
+
+
+class ResetWitness:
+    """Hears refusals of a position, the dialect's reset events, and ids taken back."""
+
+    name = "reset"
+
+    def __init__(
+        self,
+        cursor: Cursor | None,
+        *,
+        statuses: frozenset[int] = REFUSALS,
+        events: frozenset[str] = frozenset(),
+    ) -> None:
+        position = cursor.position if cursor is not None else None
+        self._had_id = position is not None and bool(position.id)
+        self._statuses = statuses
+        self._events = events
+
+    def opened(self, opening: Opening) -> Iterable[Fact]:
+        if opening.asked and opening.status in self._statuses:
+            yield self._contradicts(Reason.RESET_STATUS, opening.asked, str(opening.status))
+
+    def arrived(self, frame: Frame) -> Iterable[Fact]:
+        if frame.data is not None and frame.event in self._events:
+            yield self._contradicts(Reason.RESET_EVENT, "", frame.event)
+        if frame.id_seen:
+            if self._had_id and not frame.last_event_id:
+                yield self._contradicts(Reason.RESET_EMPTY_ID, "", "")
+            self._had_id = bool(frame.last_event_id)
+
+    def _contradicts(self, reason: Reason, expected: str, observed: str) -> Fact:
+        return Fact(Facet.IDENTITY, Finding.CONTRADICTS, self.name, reason, expected, observed)

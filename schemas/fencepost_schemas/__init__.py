@@ -1,0 +1,1 @@
+"""The vocabulary: frozen structs, grammars and bounds. Imports msgspec only."""

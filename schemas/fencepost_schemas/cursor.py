@@ -1,0 +1,67 @@
+"""Where a source stands: the position reached, and the generation in which it means something.
+
+A position without a generation is not a cursor: ids are reused across generations, so the pair is
+the smallest thing that can be resumed from.
+"""
+
+import msgspec
+
+from fencepost_schemas.limits import EVENT_ID_BYTES_MAX
+from fencepost_schemas.standing import Standing
+
+
+class Position(msgspec.Struct, frozen=True, order=False, array_like=True):
+    """An event's place in its generation: the last id seen, and how many events since that id.
+
+    Events without an id of their own inherit the last one; the ordinal keeps them apart. The empty
+    id stands for "no id yet".
+    """
+
+    id: str
+    ordinal: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.id}+{self.ordinal}" if self.ordinal else self.id
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True):
+    """A position with the digest of what stood there: proof that somebody else saw the same."""
+
+    position: Position
+    digest: str
+
+
+class Cursor(msgspec.Struct, frozen=True):
+    """The durable state of one source. Written with each batch of events, by compare-and-set.
+
+    `token` is the source's own word for its generation ("" where it has none; hashed where it is
+    a secret). `fresh` holds from `fencepost init` until the first event, while `start` says where
+    to begin ("now", "earliest" or an id). `ledger` pins the identity of the ledger that this
+    lineage is applied to. `owner` is the bridge that wrote last.
+    """
+
+    source: str
+    generation: str
+    standing: Standing
+    ledger: str
+    owner: str
+    position: Position | None = None
+    token: str = ""
+    fresh: bool = False
+    start: str = "now"
+    published: int = 0
+    ring: tuple[Mark, ...] = ()
+
+
+def sendable(event_id: str) -> bool:
+    """Return True if this id can be sent back in a request header, byte for byte.
+
+    A server can poison every later reconnect with one id that no client may send; so it is found
+    out on arrival.
+    """
+    return (
+        bool(event_id)
+        and event_id == event_id.strip(" \t")
+        and not any(ord(char) < 0x20 or ord(char) == 0x7F for char in event_id)
+        and len(event_id.encode("utf-8", "surrogatepass")) <= EVENT_ID_BYTES_MAX
+    )

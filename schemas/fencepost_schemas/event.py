@@ -1,0 +1,123 @@
+"""A classified event as it travels: CloudEvents in binary mode over NATS headers.
+
+The payload is the source's data bytes, untouched. Every header value is percent-encoded, because
+the broker's client strips spaces and mangles non-ASCII text; no `Nats-*` header is ever copied
+from a source.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from enum import StrEnum
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from fencepost_schemas.standing import Standing
+
+
+class KeyScope(StrEnum):
+    """What the source says of its idempotency keys."""
+
+    DURABLE = "durable"
+    GENERATION = "generation"
+    NONE = "none"
+
+
+class ClassifiedEvent(msgspec.Struct, frozen=True):
+    """An event with all that the pool needs to decide what may be done with it.
+
+    `key` is the source's idempotency key, None where it has none. `verdict` is the connection's
+    own verdict, `standing` the lineage's. `namespace` is where the key is unique: the source's
+    name, unless sources were declared to share their business ids. `withheld` names why the
+    payload was left behind ("too_large"); `size` then still tells how long it was.
+    """
+
+    source: str
+    generation: str
+    standing: Standing
+    verdict: Standing
+    type: str
+    position: str
+    fingerprint: str
+    time: str
+    payload: bytes
+    key: str | None = None
+    key_scope: KeyScope = KeyScope.NONE
+    namespace: str = ""
+    content_type: str = "application/json"
+    withheld: str = ""
+    size: int = 0
+
+
+class BadEvent(ValueError):
+    """A message on an event's subject that is not an event of this house."""
+
+
+def fingerprint_of(payload: bytes) -> str:
+    """Return SHA-256 over the raw bytes: two parsers may disagree on JSON, never on bytes."""
+    return hashlib.sha256(payload).hexdigest()
+
+
+_SAFE = "!#$&'()*+,/:;=?@[]~-._"
+
+
+def _encode(value: str) -> str:
+    return quote(value, safe=_SAFE, errors="surrogatepass")
+
+
+def _decode(value: str) -> str:
+    return unquote(value, errors="surrogatepass")
+
+
+def headers_of(event: ClassifiedEvent) -> dict[str, str]:
+    """Return the CloudEvents headers (NATS binding 1.0.3, draft) with our extensions."""
+    headers = {
+        "ce-specversion": "1.0",
+        "ce-id": _encode(f"{event.generation}/{event.position}"),
+        "ce-source": f"/sources/{event.source}",
+        "ce-type": _encode(event.type),
+        "ce-time": event.time,
+        "ce-datacontenttype": event.content_type,
+        "ce-generation": event.generation,
+        "ce-position": _encode(event.position),
+        "ce-standing": event.standing.value,
+        "ce-verdict": event.verdict.value,
+        "ce-fingerprint": event.fingerprint,
+        "ce-keyscope": event.key_scope.value,
+    }
+    if event.key is not None:
+        headers["ce-key"] = _encode(event.key)
+    if event.namespace:
+        headers["ce-namespace"] = event.namespace
+    if event.withheld:
+        headers["ce-withheld"] = event.withheld
+        headers["ce-size"] = str(event.size)
+    return headers
+
+
+def event_of(headers: Mapping[str, str], payload: bytes) -> ClassifiedEvent:
+    """Return the event that these headers and bytes carry; raise BadEvent where they do not."""
+    try:
+        key = headers.get("ce-key")
+        event = ClassifiedEvent(
+            source=headers["ce-source"].removeprefix("/sources/"),
+            generation=headers["ce-generation"],
+            standing=Standing(headers["ce-standing"]),
+            verdict=Standing(headers["ce-verdict"]),
+            type=_decode(headers["ce-type"]),
+            position=_decode(headers["ce-position"]),
+            fingerprint=headers["ce-fingerprint"],
+            time=headers["ce-time"],
+            payload=payload,
+            key=None if key is None else _decode(key),
+            key_scope=KeyScope(headers["ce-keyscope"]),
+            namespace=headers.get("ce-namespace", ""),
+            content_type=headers.get("ce-datacontenttype", ""),
+            withheld=headers.get("ce-withheld", ""),
+            size=int(headers.get("ce-size", "0")),
+        )
+    except (KeyError, ValueError) as error:
+        raise BadEvent(f"not a classified event: {error}") from None
+    if not event.withheld and fingerprint_of(payload) != event.fingerprint:
+        raise BadEvent("the payload does not match its fingerprint")
+    return event

@@ -1,0 +1,58 @@
+"""Every bound, in one place, with the relations between them.
+
+A bound that is not here does not exist: an unbounded buffer is how a bad server takes a good
+worker down. Relations are asserted at import, so that a change of one number that breaks another
+is found before anything runs.
+"""
+
+KIB = 1024
+MIB = 1024 * KIB
+
+# --- what one SSE source may make us hold -------------------------------------------------------
+LINE_BYTES_MAX = 1 * MIB
+EVENT_BYTES_MAX = 8 * MIB
+
+HELD_FRAMES_MAX = 1_000
+"""Frames kept back from one connection until it is judged."""
+HELD_BYTES_MAX = 16 * MIB
+HELD_S_MAX = 30.0
+"""Seconds after the first held frame at which a connection is judged on what it has shown."""
+
+EVENT_ID_BYTES_MAX = 4 * KIB
+"""An id is sent back in a request header; most servers stop reading headers at 8 to 64 KiB."""
+
+HEADER_VALUE_BYTES_MAX = 8 * KIB
+"""What is kept of one response header of a source."""
+
+# --- what one write to the broker may carry -----------------------------------------------------
+BATCH_MESSAGES_MAX = 1_000
+"""The broker's own bound on an atomic batch."""
+BATCH_EVENTS_MAX = 500
+"""Events in one batch of the bridge; the verdict record and the cursor go with them."""
+BATCH_BYTES_MAX = 4 * MIB
+MESSAGE_HEADER_BYTES_MAX = 64 * KIB
+BATCH_ATOMIC_MIN = 16
+"""Below this many ledger writes a pipelined burst is faster than an atomic batch."""
+
+# --- names --------------------------------------------------------------------------------------
+SLUG_CHARS_MAX = 32
+KEY_BYTES_MAX = 255
+TYPE_BYTES_MAX = 255
+LANES = 64
+NOTE_CHARS_MAX = 2_000
+"""A person's note beside an answer, and the text kept of an error."""
+
+# --- the cursor ---------------------------------------------------------------------------------
+RING_MARKS_MAX = 8
+
+# --- the pool -----------------------------------------------------------------------------------
+ATTEMPTS_MAX = 5
+LEDGER_READS_MAX = 256
+"""Leader reads of the ledger that one process keeps in flight."""
+
+assert LINE_BYTES_MAX <= EVENT_BYTES_MAX, "an event holds at least one line"
+assert EVENT_BYTES_MAX <= HELD_BYTES_MAX, "one event must fit among the held frames"
+assert EVENT_ID_BYTES_MAX <= HEADER_VALUE_BYTES_MAX, "an id is sent and echoed in a header"
+assert BATCH_EVENTS_MAX + 2 <= BATCH_MESSAGES_MAX, "verdict record and cursor ride along"
+assert BATCH_ATOMIC_MIN <= BATCH_MESSAGES_MAX
+assert LANES <= 100, "a lane is two digits in a subject"

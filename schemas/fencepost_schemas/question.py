@@ -1,0 +1,124 @@
+"""What is asked of a person or a checker, and what may be answered.
+
+One question stands for a seam, not for an event: its ruling covers what is held under it and what
+will still come. A doubt is a question about one application of one event.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from fencepost_schemas.evidence import Fact
+from fencepost_schemas.reason import Reason
+from fencepost_schemas.row import Effect
+from fencepost_schemas.standing import Standing
+from fencepost_schemas.subject import digest_token
+from fencepost_schemas.verdict import Gap
+
+
+class Ruling(StrEnum):
+    """What may be answered; each kind of question takes some of them."""
+
+    SAME = "same"
+    RECONCILE = "reconcile"
+    ACCEPT = "accept"
+    DISCARD = "discard"
+    APPLIED = "applied"
+    RETRY = "retry"
+
+    @property
+    def meaning(self) -> str:
+        """One line for the person who has to choose."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Ruling.SAME: "the same stream goes on: apply, and skip what was applied before the seam",
+    Ruling.RECONCILE: "a new stream: apply by idempotency key, refuse what has none",
+    Ruling.ACCEPT: "take it from here: apply everything after the seam, with or without a key",
+    Ruling.DISCARD: "apply nothing of it",
+    Ruling.APPLIED: "it did happen: mark it applied",
+    Ruling.RETRY: "it did not happen: run it again",
+}
+assert set(_MEANINGS) == set(Ruling), "every Ruling has a meaning"
+
+
+class QuestionKind(StrEnum):
+    SEAM = "seam"
+    DOUBT = "doubt"
+    REFUSAL = "refusal"
+
+    @property
+    def rulings(self) -> tuple[Ruling, ...]:
+        """The answers that make sense."""
+        return _RULINGS[self]
+
+
+_RULINGS = {
+    QuestionKind.SEAM: (Ruling.SAME, Ruling.RECONCILE, Ruling.ACCEPT, Ruling.DISCARD),
+    QuestionKind.DOUBT: (Ruling.APPLIED, Ruling.RETRY, Ruling.DISCARD),
+    QuestionKind.REFUSAL: (Ruling.APPLIED, Ruling.DISCARD),
+}
+
+
+class Held(msgspec.Struct, frozen=True):
+    """An event kept at the desk: its headers as they travelled, and its bytes, untouched."""
+
+    subject: str
+    headers: dict[str, str]
+    payload: bytes
+    app: str
+    handler: str
+
+
+class Question(msgspec.Struct, frozen=True):
+    """One open matter. The text is for people; `event` is what it is about, or its first event."""
+
+    id: str
+    kind: QuestionKind
+    source: str
+    generation: str
+    standing: Standing
+    asked_ms: int
+    text: str
+    reasons: tuple[Reason, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    gap: Gap | None = None
+    event: Held | None = None
+    row: str = ""
+    key: str = ""
+    attempt: int = 0
+    effect: Effect = Effect.ONCE
+    error: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The first answer to a question; the broker refuses a second."""
+
+    question: str
+    source: str
+    kind: QuestionKind
+    ruling: Ruling
+    actor: str
+    at_ms: int
+    note: str = ""
+
+
+def seam_question_id(source: str, generation: str) -> str:
+    """Return the id of the one question about a generation's seam: the same for every asker."""
+    return "seam-" + digest_token("seam", source, generation, chars=16)
+
+
+def row_question_id(kind: QuestionKind, row_subject: str, attempt: int) -> str:
+    """Return the id of the question about one attempt of one ledger row."""
+    return f"{kind.value}-" + digest_token(kind.value, row_subject, str(attempt), chars=16)
+
+
+class AuditEntry(msgspec.Struct, frozen=True):
+    """Who did what, when."""
+
+    actor: str
+    action: str
+    subject: str
+    at_ms: int
+    detail: str = ""

@@ -1,0 +1,57 @@
+"""Every reason that a fact or a verdict can have, each with its meaning in one line."""
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a fact or a verdict is what it is. The value is what programs read."""
+
+    FIRST_CONNECTION = "first_connection"
+    NO_CURSOR = "no_cursor"
+
+    GENERATION_EQUAL = "generation_equal"
+    GENERATION_CHANGED = "generation_changed"
+    GENERATION_ABSENT = "generation_absent"
+
+    ORDER_AFTER = "order_after"
+    ORDER_NOT_AFTER = "order_not_after"
+    ORDER_UNKNOWN = "order_unknown"
+    POSITION_MISSING = "position_missing"
+    TAIL_WITHOUT_ID = "tail_without_id"
+
+    WINDOW_COVERS = "window_covers"
+    WINDOW_EXCEEDED = "window_exceeded"
+    WINDOW_ABSENT = "window_absent"
+
+    RESET_STATUS = "reset_status"
+    RESET_EVENT = "reset_event"
+    RESET_EMPTY_ID = "reset_empty_id"
+
+    NOTHING_SHOWN = "nothing_shown"
+
+    @property
+    def meaning(self) -> str:
+        """One line for a person."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Reason.FIRST_CONNECTION: "the first connection after init; it continues nothing",
+    Reason.NO_CURSOR: "no cursor is stored, and a missing cursor is not a beginning",
+    Reason.GENERATION_EQUAL: "the source names the generation that we acknowledged",
+    Reason.GENERATION_CHANGED: "the source names another generation",
+    Reason.GENERATION_ABSENT: "the source names no generation; silence is not equality",
+    Reason.ORDER_AFTER: "the first id comes after the one we asked for",
+    Reason.ORDER_NOT_AFTER: "an id came that is not after the one before it",
+    Reason.ORDER_UNKNOWN: "these ids have no order that the dialect knows",
+    Reason.POSITION_MISSING: "nothing was acknowledged in this generation that could be asked for",
+    Reason.TAIL_WITHOUT_ID: "the last events had no id to be sent back, so the seam is not covered",
+    Reason.WINDOW_COVERS: "the source declares that it still holds everything we asked for",
+    Reason.WINDOW_EXCEEDED: "the source declares that it no longer holds all we asked for",
+    Reason.WINDOW_ABSENT: "the source declares no replay window",
+    Reason.RESET_STATUS: "the source refused our position",
+    Reason.RESET_EVENT: "the source sent its reset event",
+    Reason.RESET_EMPTY_ID: "the source took its id back with an empty one",
+    Reason.NOTHING_SHOWN: "the connection showed too little before the limit on waiting",
+}
+assert set(_MEANINGS) == set(Reason), "every Reason has a meaning"

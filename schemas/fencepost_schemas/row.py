@@ -1,0 +1,97 @@
+"""One line of the ledger: what is known of applying one key by one handler."""
+
+from enum import StrEnum
+
+import msgspec
+
+from fencepost_schemas.standing import Standing
+
+ROW_VERSION = 1
+
+
+class Effect(StrEnum):
+    """What a handler's author declares of the effect. The default assumes the worst."""
+
+    ONCE = "once"
+    IDEMPOTENT = "idempotent"
+
+
+class State(StrEnum):
+    STARTED = "started"
+    APPLIED = "applied"
+    REJECTED = "rejected"
+    RETRY_WAIT = "retry_wait"
+    IN_DOUBT = "in_doubt"
+    PENDING = "pending"
+    REFUSED = "refused"
+    DENIED = "denied"
+    CONFLICT = "conflict"
+
+    @property
+    def terminal(self) -> bool:
+        """True where nothing can ever change the row again."""
+        return self in (State.APPLIED, State.REJECTED, State.DENIED, State.CONFLICT)
+
+    @property
+    def parked(self) -> bool:
+        """True where the row waits for a person or a checker, and its event is kept elsewhere."""
+        return self in (State.PENDING, State.REFUSED, State.IN_DOUBT)
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A ledger row. Times are milliseconds of the broker's clock.
+
+    `attempt` only ever grows and is the fencing token; `claim` names one start among all, so that
+    a worker recognises its own write after a lost reply. `fingerprint` is SHA-256 over the
+    event's raw bytes.
+    """
+
+    state: State
+    handler: str
+    namespace: str
+    key: str
+    fingerprint: str
+    effect: Effect
+    standing: Standing
+    source: str
+    generation: str
+    position: str
+    first_seen_ms: int
+    changed_ms: int
+    attempt: int = 0
+    claim: str = ""
+    owner: str = ""
+    lease_until_ms: int = 0
+    quarantine_until_ms: int = 0
+    due_ms: int = 0
+    result_digest: str = ""
+    error: str = ""
+    actor: str = ""
+    version: int = ROW_VERSION
+
+
+class UnknownRowVersion(ValueError):
+    """A row written by a newer release: it is left alone, never overwritten."""
+
+
+class _Version(msgspec.Struct):
+    version: int = 0
+
+
+_decoder = msgspec.json.Decoder(Row)
+_version_decoder = msgspec.json.Decoder(_Version)
+
+
+def encode_row(row: Row) -> bytes:
+    assert row.version == ROW_VERSION
+    return msgspec.json.encode(row)
+
+
+def decode_row(payload: bytes) -> Row:
+    """Return the row; raise UnknownRowVersion, or msgspec.DecodeError where it is no row."""
+    version = _version_decoder.decode(payload).version
+    if version != ROW_VERSION:
+        raise UnknownRowVersion(
+            f"ledger row of version {version}; this release knows {ROW_VERSION}: upgrade the worker"
+        )
+    return _decoder.decode(payload)

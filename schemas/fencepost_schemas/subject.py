@@ -1,0 +1,208 @@
+"""The only builder and parser of subjects, and the table of streams.
+
+Foreign text never enters a subject: a name from configuration is checked as a slug, and anything
+that came over a wire becomes the base32 of a digest. A wildcard or a dot from outside could
+otherwise turn one message into many.
+"""
+
+import hashlib
+import re
+from base64 import b32encode
+
+import msgspec
+
+from fencepost_schemas.limits import LANES, SLUG_CHARS_MAX
+from fencepost_schemas.standing import Standing
+
+_SLUG = re.compile(rf"[a-z0-9]([a-z0-9-]{{0,{SLUG_CHARS_MAX - 2}}}[a-z0-9])?")
+_GENERATION = re.compile(r"[0-9]{4,}-[a-z2-7]{8}")
+_TOKEN = re.compile(r"[a-z0-9-]{1,64}")
+
+
+class BadSubject(ValueError):
+    """A name or a subject that this house did not build."""
+
+
+def slug(text: str) -> str:
+    """Return `text` if it may stand in a subject as it is; raise BadSubject if not."""
+    if not _SLUG.fullmatch(text):
+        raise BadSubject(
+            f"{text!r} is not a name: use 1 to {SLUG_CHARS_MAX} of a-z, 0-9 and -, "
+            "beginning and ending with a letter or digit"
+        )
+    return text
+
+
+def digest_token(*parts: str, chars: int = 26) -> str:
+    """Return lower-case base32 of blake2b-128 over the parts; it tells nothing of the text."""
+    hashed = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        encoded = part.encode("utf-8", "surrogatepass")
+        hashed.update(len(encoded).to_bytes(8, "big"))
+        hashed.update(encoded)
+    return b32encode(hashed.digest()).decode().lower().rstrip("=")[:chars]
+
+
+def lane_of(key: str) -> int:
+    """Return the lane of an idempotency key: equal keys travel in one lane, in order."""
+    return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=1).digest()[0] % LANES
+
+
+class EventSubject(msgspec.Struct, frozen=True):
+    source: str
+    generation: str
+    standing: Standing
+    lane: int
+
+
+class Subjects(msgspec.Struct, frozen=True):
+    """Builds and parses every subject under one prefix."""
+
+    prefix: str = "fp"
+
+    def __post_init__(self) -> None:
+        slug(self.prefix)
+
+    # --- events, epochs, cursors
+    def event(self, source: str, generation: str, standing: Standing, lane: int) -> str:
+        if not 0 <= lane < LANES:
+            raise BadSubject(f"lane {lane} is not in 0..{LANES - 1}")
+        name = _checked(_GENERATION, generation)
+        return f"{self.prefix}.events.{slug(source)}.{name}.{standing.value}.{lane:02d}"
+
+    def parse_event(self, subject: str) -> EventSubject:
+        parts = subject.split(".")
+        if len(parts) != 6 or parts[0] != self.prefix or parts[1] != "events":
+            raise BadSubject(f"{subject!r} is not an event's subject")
+        source, generation, standing, lane = parts[2:]
+        if (
+            standing not in list(Standing)
+            or not re.fullmatch(r"[0-9]{2}", lane)
+            or int(lane) >= LANES
+        ):
+            raise BadSubject(f"{subject!r} is not an event's subject")
+        return EventSubject(
+            slug(source), _checked(_GENERATION, generation), Standing(standing), int(lane)
+        )
+
+    def events_of(self, source: str | None = None) -> str:
+        """The filter over one source's events, or over all."""
+        return f"{self.prefix}.events.{slug(source)}.>" if source else f"{self.prefix}.events.>"
+
+    def epoch(self, source: str, generation: str) -> str:
+        return f"{self.prefix}.epochs.{slug(source)}.{_checked(_GENERATION, generation)}"
+
+    def epochs_of(self, source: str) -> str:
+        return f"{self.prefix}.epochs.{slug(source)}.*"
+
+    def cursor(self, source: str) -> str:
+        return f"{self.prefix}.cursors.{slug(source)}"
+
+    def cursors(self) -> str:
+        """The filter over all cursors."""
+        return f"{self.prefix}.cursors.*"
+
+    # --- the desk
+    def question(self, source: str, question: str) -> str:
+        return f"{self.prefix}.questions.{slug(source)}.{_checked(_TOKEN, question)}"
+
+    def questions_of(self, source: str | None = None) -> str:
+        return f"{self.prefix}.questions.{slug(source) if source else '*'}.*"
+
+    def question_anywhere(self, question: str) -> str:
+        """The filter that finds a question by its id alone."""
+        return f"{self.prefix}.questions.*.{_checked(_TOKEN, question)}"
+
+    def held(self, source: str, seam: str, row: str) -> str:
+        return f"{self.prefix}.held.{slug(source)}.{_checked(_TOKEN, seam)}.{_checked(_TOKEN, row)}"
+
+    def held_under(self, source: str, seam: str) -> str:
+        return f"{self.prefix}.held.{slug(source)}.{_checked(_TOKEN, seam)}.*"
+
+    def answer(self, question: str) -> str:
+        return f"{self.prefix}.answers.{_checked(_TOKEN, question)}"
+
+    def answers(self) -> str:
+        return f"{self.prefix}.answers.*"
+
+    def audit(self, writer: str) -> str:
+        return f"{self.prefix}.audit.{slug(writer)}"
+
+    def dead(self, handler: str) -> str:
+        return f"{self.prefix}.dead.{slug(handler)}"
+
+    # --- the ledger
+    def row(self, handler: str, namespace: str, digest: str) -> str:
+        row = _checked(_TOKEN, digest)
+        return f"{self.prefix}.ledger.{slug(handler)}.{slug(namespace)}.{row}"
+
+    def rows(self) -> str:
+        return f"{self.prefix}.ledger.*.*.*"
+
+    def ledger_identity(self) -> str:
+        return f"{self.prefix}.ledger.identity"
+
+
+def _checked(pattern: re.Pattern[str], text: str) -> str:
+    if not pattern.fullmatch(text):
+        raise BadSubject(f"{text!r} may not stand in a subject")
+    return text
+
+
+class StreamPlan(msgspec.Struct, frozen=True):
+    """One stream as the house wants it; `worker.broker.topology` makes it so."""
+
+    name: str
+    subjects: tuple[str, ...]
+    holds: str
+    age_limited: bool = False
+    last_per_subject: bool = False
+    first_per_subject: bool = False
+    atomic: bool = False
+    message_ttl: bool = False
+    undeletable: bool = False
+
+
+EVENTS = "FENCEPOST_EVENTS"
+QUESTIONS = "FENCEPOST_QUESTIONS"
+ANSWERS = "FENCEPOST_ANSWERS"
+AUDIT = "FENCEPOST_AUDIT"
+DEAD = "FENCEPOST_DEAD"
+LEDGER = "FENCEPOST_LEDGER"
+
+
+def stream_plans(prefix: str) -> tuple[StreamPlan, ...]:
+    """Return the stream table for one prefix."""
+    return (
+        StreamPlan(
+            EVENTS,
+            (f"{prefix}.events.>", f"{prefix}.epochs.>", f"{prefix}.cursors.*"),
+            "classified events, verdict records, cursors",
+            age_limited=True,
+            atomic=True,
+            message_ttl=True,
+        ),
+        StreamPlan(
+            QUESTIONS,
+            (f"{prefix}.questions.>", f"{prefix}.held.>"),
+            "questions, and the events that wait under them",
+            last_per_subject=True,
+            message_ttl=True,
+        ),
+        StreamPlan(
+            ANSWERS,
+            (f"{prefix}.answers.*",),
+            "answers; the first one wins in the broker",
+            first_per_subject=True,
+        ),
+        StreamPlan(AUDIT, (f"{prefix}.audit.*",), "who answered what, when", undeletable=True),
+        StreamPlan(DEAD, (f"{prefix}.dead.*",), "events that cannot be applied"),
+        StreamPlan(
+            LEDGER,
+            (f"{prefix}.ledger.>",),
+            "what was applied",
+            last_per_subject=True,
+            atomic=True,
+            undeletable=True,
+        ),
+    )

@@ -1,0 +1,53 @@
+"""What the judge says of a connection, and what may be missing because of it."""
+
+import msgspec
+
+from fencepost_schemas.evidence import Fact
+from fencepost_schemas.reason import Reason
+from fencepost_schemas.standing import Standing
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The judge's answer: the kind, the reasons that decided it, and every fact that was heard."""
+
+    kind: Standing
+    reasons: tuple[Reason, ...]
+    facts: tuple[Fact, ...] = ()
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """What may be missing: everything after one place of the lineage and before another.
+
+    Both ends are exclusive, each a generation and a position in it ("" where there is none). The
+    interval may swallow generations that we never saw. `exact` holds where the source's own
+    declaration bounds the loss; `empty` where nothing can be missing.
+    """
+
+    after_generation: str
+    after_position: str
+    before_generation: str
+    before_position: str
+    exact: bool = False
+    empty: bool = False
+
+
+class EpochRecord(msgspec.Struct, frozen=True):
+    """The durable record of one verdict, written before the first event that it governs.
+
+    `parent` is the generation from which this one was opened ("" for genesis); a resumed
+    connection keeps its generation and adds a record to it. `token` is the source's own word for
+    its generation. `at_ms` is the bridge's clock, for people only.
+    """
+
+    source: str
+    generation: str
+    parent: str
+    verdict: Verdict
+    standing: Standing
+    gap: Gap | None
+    ledger: str
+    bridge: str
+    at_ms: int
+    token: str = ""
+    asked: str = ""
+    first: str = ""

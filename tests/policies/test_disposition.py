@@ -1,0 +1,121 @@
+"""Proves what may be done with an event: every cell, and every ruling on top of it."""
+
+from itertools import product
+
+import msgspec
+import pytest
+
+from fencepost_policies.disposition import TABLE, Action, dispose, standing_under
+from fencepost_policies.keys import key_for
+from fencepost_schemas.event import ClassifiedEvent, KeyScope
+from fencepost_schemas.question import QuestionKind, Ruling
+from fencepost_schemas.row import Effect
+from fencepost_schemas.standing import Standing
+
+RUN, ONE, ASK, REFUSE = Action.RUN, Action.RUN_ONE_ATTEMPT, Action.ASK, Action.REFUSE
+G, R, O, U = Standing  # noqa: E741
+
+# standing: action with a usable key (idempotent, once), without one (idempotent, once)
+CELLS: dict[Standing, tuple[Action, Action, Action | None, Action | None]] = {
+    G: (RUN, RUN, None, None),
+    R: (RUN, RUN, None, None),
+    O: (RUN, RUN, REFUSE, REFUSE),
+    U: (ONE, ASK, REFUSE, REFUSE),
+}
+COLUMNS = ((True, Effect.IDEMPOTENT), (True, Effect.ONCE), (False, Effect.IDEMPOTENT),
+           (False, Effect.ONCE))  # fmt: skip
+
+
+@pytest.mark.parametrize("standing", Standing)
+def test_every_cell_of_the_table(standing: Standing) -> None:
+    """The table is the one of the plan; an untainted lineage has no row without a key."""
+    for expected, column in zip(CELLS[standing], COLUMNS, strict=True):
+        assert expected == TABLE.get((standing, *column))
+
+
+def test_the_table_has_nothing_else() -> None:
+    """No cell stands outside the plan's table."""
+    expected = {
+        (standing, *column)
+        for standing, actions in CELLS.items()
+        for action, column in zip(actions, COLUMNS, strict=True)
+        if action is not None
+    }
+    assert expected == set(TABLE)
+
+
+@pytest.mark.parametrize(
+    ("standing", "ruling", "expected"),
+    [
+        *[(standing, ruling, standing) for standing in (G, R) for ruling in (None, *Ruling)],
+        *[(standing, None, standing) for standing in (O, U)],
+        *[(standing, Ruling.SAME, R) for standing in (O, U)],
+        *[(standing, Ruling.ACCEPT, R) for standing in (O, U)],
+        *[(standing, Ruling.RECONCILE, O) for standing in (O, U)],
+        *[(standing, Ruling.DISCARD, standing) for standing in (O, U)],
+        *[(standing, Ruling.APPLIED, standing) for standing in (O, U)],
+        *[(standing, Ruling.RETRY, standing) for standing in (O, U)],
+    ],
+)
+def test_the_standing_under_a_ruling(
+    standing: Standing, ruling: Ruling | None, expected: Standing
+) -> None:
+    """A ruling raises a tainted standing as far as it says, and touches no other."""
+    assert expected is standing_under(standing, ruling)
+
+
+@pytest.mark.parametrize(
+    ("standing", "ruling", "usable", "idempotent", "once"),
+    [
+        (U, Ruling.SAME, True, RUN, RUN),
+        (U, Ruling.ACCEPT, True, RUN, RUN),
+        (U, Ruling.RECONCILE, True, RUN, RUN),
+        (U, Ruling.RECONCILE, False, REFUSE, REFUSE),
+        (U, Ruling.DISCARD, True, Action.DENY, Action.DENY),
+        (U, Ruling.DISCARD, False, Action.DENY, Action.DENY),
+        (O, Ruling.SAME, True, RUN, RUN),
+        (O, Ruling.ACCEPT, True, RUN, RUN),
+        (O, Ruling.RECONCILE, True, RUN, RUN),
+        (O, Ruling.RECONCILE, False, REFUSE, REFUSE),
+        (O, Ruling.DISCARD, True, Action.DENY, Action.DENY),
+        (O, Ruling.DISCARD, False, Action.DENY, Action.DENY),
+        (R, Ruling.DISCARD, True, RUN, RUN),
+        (G, Ruling.DISCARD, True, RUN, RUN),
+    ],
+)
+def test_what_a_ruling_does_to_an_event(
+    standing: Standing, ruling: Ruling, usable: bool, idempotent: Action, once: Action
+) -> None:
+    """Each ruling has the effect that its meaning promises, in a tainted lineage only."""
+    assert idempotent is dispose(standing, ruling, usable=usable, effect=Effect.IDEMPOTENT)
+    assert once is dispose(standing, ruling, usable=usable, effect=Effect.ONCE)
+
+
+REACHABLE = list(
+    product(Standing, (None, *QuestionKind.SEAM.rulings), KeyScope, (None, "t1"), Effect)
+)
+
+
+@pytest.mark.parametrize(("standing", "ruling", "scope", "own", "effect"), REACHABLE)
+def test_whatever_arrives_can_be_disposed_of(
+    standing: Standing, ruling: Ruling | None, scope: KeyScope, own: str | None, effect: Effect
+) -> None:
+    """Key and disposition fit together: no event under any ruling falls outside the table.
+
+    And what runs in a lineage that is still in doubt runs under a durable key.
+    """
+    event = ClassifiedEvent(
+        "crm", "0002-aaaaaaaa", standing, standing, "t", "7", "f", "", b"", key_scope=scope
+    )
+    tainted = standing_under(standing, ruling).tainted
+    key = key_for(event, tainted=tainted, generation=event.generation, own=own)
+    action = dispose(standing, ruling, usable=key.usable, effect=effect)
+    if tainted and action in (RUN, ONE):
+        assert key == msgspec.structs.replace(key, own=True, usable=True)
+        assert scope is KeyScope.DURABLE
+
+
+def test_no_effect_of_once_runs_where_nothing_is_known_and_nobody_was_asked() -> None:
+    """The mission in a line: unverifiable and not repeatable means a question."""
+    assert dispose(U, None, usable=True, effect=Effect.ONCE) is ASK
+    assert dispose(U, None, usable=False, effect=Effect.ONCE) is REFUSE

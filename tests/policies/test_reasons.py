@@ -1,0 +1,78 @@
+"""Proves that every reason is really given by somebody: one connection for each."""
+
+import msgspec
+import pytest
+
+from fencepost_policies.dialects.plain import Dialect, hearing
+from fencepost_policies.judge import judge
+from fencepost_policies.witness import Opening
+from fencepost_schemas.cursor import Cursor, Position
+from fencepost_schemas.reason import Reason
+from fencepost_schemas.sse import Frame
+from fencepost_schemas.standing import Standing
+
+DIALECT = Dialect(
+    scheme="integer", generation_header="x-epoch", window_header="x-floor", reset_events=("reset",)
+)
+AT_5 = Cursor("crm", "0001-aaaaaaaa", Standing.GENESIS, "l", "o", position=Position("5"), token="a")
+
+
+class Connection(msgspec.Struct, frozen=True):
+    cursor: Cursor | None
+    opening: Opening
+    frames: tuple[Frame, ...]
+
+
+def answer(status: int = 200, **headers: str) -> Opening:
+    return Opening(status, {f"x-{name}": value for name, value in headers.items()}, asked="5")
+
+
+def event(event_id: str | None, kind: str = "message") -> Frame:
+    return Frame(event=kind, data="{}", last_event_id=event_id or "", id_seen=event_id is not None)
+
+
+def at(**changes: object) -> Cursor:
+    return msgspec.structs.replace(AT_5, **changes)
+
+
+GOOD = answer(epoch="a", floor="1")
+
+CONNECTIONS: dict[Reason, Connection] = {
+    Reason.FIRST_CONNECTION: Connection(at(fresh=True, position=None), GOOD, (event("1"),)),
+    Reason.NO_CURSOR: Connection(None, GOOD, (event("1"),)),
+    Reason.GENERATION_EQUAL: Connection(AT_5, GOOD, (event("6"),)),
+    Reason.GENERATION_CHANGED: Connection(AT_5, answer(epoch="b"), (event("6"),)),
+    Reason.GENERATION_ABSENT: Connection(AT_5, answer(), (event("6"),)),
+    Reason.ORDER_AFTER: Connection(AT_5, GOOD, (event("6"),)),
+    Reason.ORDER_NOT_AFTER: Connection(AT_5, GOOD, (event("5"),)),
+    Reason.ORDER_UNKNOWN: Connection(AT_5, GOOD, (event("x"),)),
+    Reason.POSITION_MISSING: Connection(at(position=None), GOOD, (event("6"),)),
+    Reason.TAIL_WITHOUT_ID: Connection(at(position=Position("5", 1)), GOOD, (event("6"),)),
+    Reason.WINDOW_COVERS: Connection(AT_5, GOOD, (event("6"),)),
+    Reason.WINDOW_EXCEEDED: Connection(AT_5, answer(epoch="a", floor="9"), (event("9"),)),
+    Reason.WINDOW_ABSENT: Connection(AT_5, answer(epoch="a"), (event("6"),)),
+    Reason.RESET_STATUS: Connection(AT_5, answer(410), ()),
+    Reason.RESET_EVENT: Connection(AT_5, GOOD, (event(None, "reset"),)),
+    Reason.RESET_EMPTY_ID: Connection(AT_5, GOOD, (event(""),)),
+    Reason.NOTHING_SHOWN: Connection(AT_5, GOOD, ()),
+}
+
+
+def reasons_of(connection: Connection) -> tuple[Reason, ...]:
+    heard = hearing(DIALECT, connection.cursor)
+    heard.opened(connection.opening)
+    for frame in connection.frames:
+        heard.arrived(frame)
+    return judge(heard.evidence()).reasons
+
+
+@pytest.mark.parametrize(("reason", "connection"), CONNECTIONS.items(), ids=CONNECTIONS)
+def test_a_verdict_gives_this_reason(reason: Reason, connection: Connection) -> None:
+    """The connection that stands for the reason is judged by it."""
+    assert reason in reasons_of(connection)
+
+
+def test_every_reason_is_given() -> None:
+    """No reason is a dead word, and the table above has forgotten none."""
+    given = {reason for connection in CONNECTIONS.values() for reason in reasons_of(connection)}
+    assert set(Reason) == given

@@ -1,0 +1,125 @@
+"""Proves that a row survives its bytes, and that what we do not know is left alone."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fencepost_schemas.row import (
+    ROW_VERSION,
+    Effect,
+    Row,
+    State,
+    UnknownRowVersion,
+    decode_row,
+    encode_row,
+)
+from fencepost_schemas.standing import Standing
+
+ROW = Row(
+    state=State.STARTED,
+    handler="charge",
+    namespace="crm",
+    key="k:task-1",
+    fingerprint="0" * 64,
+    effect=Effect.ONCE,
+    standing=Standing.RESUMED,
+    source="crm",
+    generation="0003-k7f2abcd",
+    position="4118",
+    first_seen_ms=1,
+    changed_ms=2,
+)
+
+text = st.text()
+times = st.integers(0, 2**53)
+rows = st.builds(
+    Row,
+    state=st.sampled_from(State),
+    handler=text,
+    namespace=text,
+    key=text,
+    fingerprint=text,
+    effect=st.sampled_from(Effect),
+    standing=st.sampled_from(Standing),
+    source=text,
+    generation=text,
+    position=text,
+    first_seen_ms=times,
+    changed_ms=times,
+    attempt=st.integers(0, 1_000),
+    claim=text,
+    owner=text,
+    lease_until_ms=times,
+    quarantine_until_ms=times,
+    due_ms=times,
+    result_digest=text,
+    error=text,
+    actor=text,
+    version=st.just(ROW_VERSION),
+)
+
+
+@settings(deadline=None)
+@given(rows)
+def test_a_row_comes_back_from_its_bytes(row: Row) -> None:
+    """Encoding and decoding are inverse."""
+    assert row == decode_row(encode_row(row))
+
+
+@pytest.mark.parametrize("version", [-1, 0, ROW_VERSION + 1, 10**12])
+def test_a_row_of_another_version_is_left_alone(version: int) -> None:
+    """A newer release's row is named as such, whatever its shape, and never read as ours."""
+    payload = msgspec.json.encode({"version": version, "state": "dreaming", "new": [1, {}]})
+    with pytest.raises(UnknownRowVersion, match="version"):
+        decode_row(payload)
+
+
+def test_a_row_without_a_version_is_left_alone() -> None:
+    """Absence of a version is not the present one."""
+    with pytest.raises(UnknownRowVersion):
+        decode_row(b"{}")
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\xff\xfe",
+        b"null",
+        b"[]",
+        b"7",
+        b'"row"',
+        b'{"version":"1"}',
+        b'{"version":1}',
+        encode_row(ROW)[:-1],
+        encode_row(ROW) + b"x",
+        encode_row(ROW).replace(b'"started"', b'"dreaming"'),
+        encode_row(ROW).replace(b'"charge"', b"7"),
+        b'{"version":1,"deep":' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+    ],
+    ids=lambda payload: ascii(payload[:24]),
+)
+def test_garbage_is_no_row(payload: bytes) -> None:
+    """Whatever is not a row raises the one error that the caller waits for."""
+    with pytest.raises(msgspec.DecodeError):
+        decode_row(payload)
+
+
+def test_a_foreign_version_is_never_written() -> None:
+    """This release writes rows of its own version only."""
+    with pytest.raises(AssertionError):
+        encode_row(msgspec.structs.replace(ROW, version=ROW_VERSION + 1))
+
+
+def test_the_default_effect_words_are_the_documented_ones() -> None:
+    """Programs rely on the words; `once` stands first because it is the default."""
+    assert ["once", "idempotent"] == [effect.value for effect in Effect]
+
+
+@pytest.mark.parametrize("state", State)
+def test_a_state_is_terminal_or_parked_or_in_work(state: State) -> None:
+    """The three are disjoint, and only two states are in work."""
+    assert not (state.terminal and state.parked)
+    in_work = state in (State.STARTED, State.RETRY_WAIT)
+    assert in_work == (not state.terminal and not state.parked)

@@ -1,0 +1,33 @@
+"""Proves that the record of a verdict survives its bytes, with every fact that was heard."""
+
+import msgspec
+
+from fencepost_schemas.evidence import Facet, Fact, Finding
+from fencepost_schemas.reason import Reason
+from fencepost_schemas.standing import Standing
+from fencepost_schemas.verdict import EpochRecord, Gap, Verdict
+
+
+def test_an_epoch_record_comes_back_from_its_bytes() -> None:
+    """Verdict, facts, reasons and gap are what they were when they were written."""
+    fact = Fact(
+        Facet.COMPLETENESS, Finding.CONTRADICTS, "window", Reason.WINDOW_EXCEEDED, "all", "from 9"
+    )
+    record = EpochRecord(
+        source="crm",
+        generation="0002-aaaaaaaa",
+        parent="0001-aaaaaaaa",
+        verdict=Verdict(Standing.REORIGINATED, (Reason.WINDOW_EXCEEDED,), (fact,)),
+        standing=Standing.REORIGINATED,
+        gap=Gap("0001-aaaaaaaa", "5", "0002-aaaaaaaa", "9", exact=True),
+        ledger="l",
+        bridge="b",
+        at_ms=1,
+    )
+    assert record == msgspec.json.decode(msgspec.json.encode(record), type=EpochRecord)
+
+
+def test_a_gap_claims_nothing_by_default() -> None:
+    """That a loss is bounded, or that there is none, must be said."""
+    gap = Gap("0001-aaaaaaaa", "5", "0002-aaaaaaaa", "")
+    assert (False, False) == (gap.exact, gap.empty)

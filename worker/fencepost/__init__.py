@@ -1,0 +1,6 @@
+"""Workers on NATS JetStream that act once on SSE events, or ask first."""
+
+from fencepost.app import Context, Fencepost, NotApplied, Reject
+
+__version__ = "0.1.0"
+__all__ = ["Context", "Fencepost", "NotApplied", "Reject", "__version__"]

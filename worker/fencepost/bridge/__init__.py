@@ -1,0 +1,1 @@
+"""Follow a source: connect, hold, judge, publish, advance."""

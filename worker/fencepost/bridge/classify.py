@@ -1,0 +1,63 @@
+"""A frame of a judged connection becomes a message: pure, but for the time that it is given."""
+
+from fencepost.broker.connection import Message
+from fencepost.settings import Source
+from fencepost_policies.dialects.plain import type_of
+from fencepost_policies.keys import key_in
+from fencepost_schemas.cursor import Cursor
+from fencepost_schemas.event import ClassifiedEvent, fingerprint_of, headers_of
+from fencepost_schemas.limits import MESSAGE_HEADER_BYTES_MAX
+from fencepost_schemas.sse import Frame
+from fencepost_schemas.standing import Standing
+from fencepost_schemas.subject import Subjects, lane_of
+
+BATCH_HEADER_BYTES = 512
+"""Room for the batch's own headers and the trace's."""
+
+
+def classify(
+    source: Source, cursor: Cursor, verdict: Standing, frame: Frame, time: str
+) -> ClassifiedEvent:
+    """Return the event of this frame; the cursor stands at the frame's own position."""
+    assert frame.data is not None
+    assert cursor.position is not None
+    payload = frame.data.encode("utf-8", "surrogatepass")
+    return ClassifiedEvent(
+        source=cursor.source,
+        generation=cursor.generation,
+        standing=cursor.standing,
+        verdict=verdict,
+        type=type_of(source.plain, frame),
+        position=str(cursor.position),
+        fingerprint=fingerprint_of(payload),
+        time=time,
+        payload=payload,
+        key=key_in(source.key, payload) if source.key else None,
+        key_scope=source.keys,
+        namespace=source.namespace or cursor.source,
+        size=len(payload),
+    )
+
+
+def message_of(event: ClassifiedEvent, subjects: Subjects, bytes_max: int) -> Message:
+    """Return the event as a message. One that the broker would not take goes without its payload:
+
+    a message that is too large closes the connection for good, so it is found out here, and the
+    pool refuses the event by name.
+    """
+    headers = headers_of(event)
+    payload = event.payload
+    if _wire_bytes(headers, payload) > bytes_max:
+        headers = {**headers, "ce-withheld": "too_large", "ce-size": str(len(payload))}
+        payload = b""
+    lane = lane_of(event.key if event.key is not None else event.position)
+    subject = subjects.event(event.source, event.generation, event.standing, lane)
+    return Message(subject, payload, headers)
+
+
+def _wire_bytes(headers: dict[str, str], payload: bytes) -> int:
+    if len(payload) > MESSAGE_HEADER_BYTES_MAX:
+        return len(payload) + MESSAGE_HEADER_BYTES_MAX
+    return sum(len(name) + len(value) + 4 for name, value in headers.items()) + (
+        len(payload) + BATCH_HEADER_BYTES
+    )

@@ -1,0 +1,145 @@
+"""Where a source's lineage is kept: verdict records, events and the cursor, in one stream.
+
+They are written together in one atomic batch, which stands or falls with the compare-and-set on
+the cursor. So there is no second store to disagree with, and a bridge that has been overtaken is
+refused whole.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from fencepost.broker.connection import Connection, Message, NotStored, Stored
+from fencepost.errors import Denied, Fenced, NotFine, Unreachable
+from fencepost_schemas.cursor import Cursor
+from fencepost_schemas.question import Answer, Ruling, seam_question_id
+from fencepost_schemas.subject import ANSWERS, EVENTS, Subjects
+from fencepost_schemas.verdict import EpochRecord
+
+log = logging.getLogger("fencepost.bridge")
+
+AGAIN_S = 0.05
+"""Before asking again while the broker has another write in flight."""
+FULL_S = 2.0
+"""Before trying again where the broker does not take (disk or stream full)."""
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    cursor: Cursor
+    revision: int
+
+
+def nothing_reached(point: str) -> None:
+    """The crash point of every day: nothing happens."""
+
+
+class Shelf:
+    def __init__(
+        self,
+        connection: Connection,
+        subjects: Subjects,
+        reached: Callable[[str], None] = nothing_reached,
+    ) -> None:
+        self.connection = connection
+        self.subjects = subjects
+        self._reached = reached
+
+    async def load(self, source: str) -> Loaded:
+        """Return the cursor; raise NotFine where there is none, for that is never a beginning."""
+        stored = await self.connection.last(EVENTS, self.subjects.cursor(source))
+        if stored is not None:
+            cursor = msgspec.json.decode(stored.payload, type=Cursor)
+            return Loaded(cursor, stored.sequence)
+        record = await self.connection.last(EVENTS, self.subjects.epochs_of(source))
+        if record is not None:
+            raise NotFine(
+                f"{source}: it was begun before but its cursor is gone, and a missing cursor is "
+                "not a beginning: find out what happened to the broker's data"
+            )
+        raise NotFine(f"{source}: not begun yet: run `fencepost init` once")
+
+    async def ruling(self, source: str, generation: str) -> Ruling | None:
+        """Return what was ruled on the seam of this generation, if anything."""
+        subject = self.subjects.answer(seam_question_id(source, generation))
+        stored = await self.connection.last(ANSWERS, subject)
+        return msgspec.json.decode(stored.payload, type=Answer).ruling if stored else None
+
+    def record_message(self, record: EpochRecord) -> Message:
+        # Verdict records outlive the events that they govern.
+        return Message(
+            self.subjects.epoch(record.source, record.generation),
+            msgspec.json.encode(record),
+            {"Nats-TTL": "never"},
+        )
+
+    def cursor_message(self, cursor: Cursor, expect: int) -> Message:
+        subject = self.subjects.cursor(cursor.source)
+        return Message(subject, msgspec.json.encode(cursor), expect=expect)
+
+    async def write(self, messages: Sequence[Message], cursor: Cursor, revision: int) -> int:
+        """Write all of it or nothing; return the cursor's new revision.
+
+        Raises Fenced where another bridge has written the cursor since `revision`. Anything else
+        that keeps the broker from taking it is waited out: nothing is dropped.
+        """
+        batch = [*messages, self.cursor_message(cursor, revision)]
+        self._reached("batch_built")
+        while True:
+            try:
+                if len(batch) == 1:
+                    reply = await self.connection.store(batch[0])
+                else:
+                    reply = await self.connection.store_batch(
+                        batch, sent=lambda: self._reached("batch_sent")
+                    )
+            except Denied:
+                raise
+            except Unreachable as error:
+                log.warning("%s: %s; looking whether it was stored", cursor.source, error)
+                await asyncio.sleep(AGAIN_S)
+                stored = await self._look(cursor, batch[-1].payload, revision)
+                if stored is not None:
+                    return stored
+                continue
+            if isinstance(reply, Stored):
+                self._reached("batch_stored")
+                return reply.sequence
+            if reply.conflict:
+                stored = await self._look(cursor, batch[-1].payload, revision)
+                if stored is not None:
+                    return stored
+            elif reply.in_flight:
+                await asyncio.sleep(AGAIN_S)
+            else:
+                await self._wait_out(cursor.source, reply)
+
+    async def _look(self, cursor: Cursor, payload: bytes, revision: int) -> int | None:
+        """Return the revision if our write stands, None if nothing was written; else raise."""
+        while True:
+            try:
+                stored = await self.connection.last(EVENTS, self.subjects.cursor(cursor.source))
+                break
+            except Denied:
+                raise
+            except Unreachable:
+                await asyncio.sleep(FULL_S)
+        if stored is not None and stored.payload == payload and stored.sequence > revision:
+            return stored.sequence
+        if stored is not None and stored.sequence == revision:
+            return None
+        other = msgspec.json.decode(stored.payload, type=Cursor).owner if stored else "nobody"
+        raise Fenced(
+            f"{cursor.source}: another bridge ({other}) follows this source now; this one stops. "
+            "Run one bridge a source"
+        )
+
+    async def _wait_out(self, source: str, refusal: NotStored) -> None:
+        log.error(
+            "%s: the broker does not take events: %s (%d); nothing is lost, trying again",
+            source,
+            refusal.text,
+            refusal.error,
+        )
+        await asyncio.sleep(FULL_S)

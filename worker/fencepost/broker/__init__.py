@@ -1,0 +1,1 @@
+"""NATS JetStream: one connection, its publisher and puller, the streams, and a server to bring."""

@@ -1,0 +1,114 @@
+"""A continuous pull: asks for as many messages as there are free slots, and keeps asking.
+
+The client library's `fetch` makes a task a message and leaves orphan requests behind; here
+requests are counted, expire at the broker, and are forgotten when the connection was lost.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import msgspec
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from fencepost.broker.connection import Connection
+
+log = logging.getLogger("fencepost.broker")
+
+EXPIRES_S = 20.0
+HEARTBEAT_S = 5.0
+PENDING_MESSAGES_MAX = 65_536
+
+
+class Puller:
+    """Calls `take` for each message that was asked for with `want`.
+
+    The number asked for and not yet come is `outstanding`; it shrinks with each message, and by
+    what the broker gives back when a request expires or fails.
+    """
+
+    def __init__(
+        self, connection: Connection, stream: str, consumer: str, take: Callable[[Msg], None]
+    ) -> None:
+        self.outstanding = 0
+        self._connection = connection
+        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+        self._what = f"consumer {consumer} of {stream}"
+        self._take = take
+        self._inbox = connection.client.new_inbox()
+        self._generation = 0
+        self._subscription: Subscription | None = None
+        self._heard_at = 0.0
+        self.gone: asyncio.Event = asyncio.Event()
+
+    async def open(self) -> None:
+        self._subscription = await self._connection.client.subscribe(
+            f"{self._inbox}.*",
+            cb=self._arrived,
+            pending_msgs_limit=PENDING_MESSAGES_MAX,
+            pending_bytes_limit=-1,
+        )
+        self._connection.on_reconnect(self._forget)
+
+    async def close(self) -> None:
+        """Stop receiving; what the broker had on its way comes to somebody after ack_wait."""
+        if self._subscription is not None and not self._connection.client.is_closed:
+            await self._subscription.unsubscribe()
+            self._subscription = None
+
+    async def want(self, count: int) -> None:
+        """See to it that `count` messages are asked for, counting those asked for before."""
+        self._watch()
+        missing = count - self.outstanding
+        # Half-empty is soon enough: a request a message would double the traffic.
+        if missing <= 0 or (self.outstanding and missing * 2 < count):
+            return
+        self.outstanding += missing
+        request = msgspec.json.encode(
+            {
+                "batch": missing,
+                "expires": int(EXPIRES_S * 1e9),
+                "idle_heartbeat": int(HEARTBEAT_S * 1e9),
+            }
+        )
+        if not self._heard_at:
+            self._heard_at = _now()
+        await self._connection.client.publish(
+            self._next, request, reply=f"{self._inbox}.{self._generation}"
+        )
+
+    def _watch(self) -> None:
+        """Ask anew where the broker has been silent for longer than its heartbeats allow."""
+        if self.outstanding and self._heard_at and _now() - self._heard_at > 3 * HEARTBEAT_S:
+            log.warning("%s is silent; asking again", self._what)
+            self._forget()
+
+    def _forget(self) -> None:
+        self.outstanding = 0
+        self._generation += 1
+        self._heard_at = 0.0
+
+    async def _arrived(self, message: Msg) -> None:
+        self._heard_at = _now()
+        headers = message.headers or {}
+        status = headers.get("Status")
+        if message.reply and status is None:
+            self.outstanding = max(0, self.outstanding - 1)
+            self._take(message)
+            return
+        if int(message.subject.rsplit(".", 1)[1]) != self._generation or status == "100":
+            return
+        returned = headers.get("Nats-Pending-Messages")
+        self.outstanding = max(0, self.outstanding - int(returned)) if returned else 0
+        if status in ("404", "408"):
+            return
+        if status == "503" or "deleted" in headers.get("Description", "").lower():
+            log.error("%s is gone: run `fencepost init`, or restart the worker", self._what)
+            self.gone.set()
+        else:
+            log.warning("%s: %s %s", self._what, status, headers.get("Description", ""))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

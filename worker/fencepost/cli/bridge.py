@@ -1,0 +1,46 @@
+"""`fencepost bridge`: follow the sources and republish what was judged."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from fencepost.bridge.run import run_bridge
+from fencepost.broker.connection import connect
+from fencepost.cli.options import ConfigOption, QuietOption, ServerOption, settings_from
+from fencepost.cli.output import log_to_stderr
+from fencepost.cli.processes import cancelled_by, run_until_signal
+from fencepost.cli.tracing import set_up_tracing
+from fencepost.errors import UsageError
+from fencepost.settings import Settings, login_for
+from fencepost.transport.http import HttpTransport
+
+
+def bridge(
+    sources: Annotated[
+        list[str] | None, typer.Argument(help="Sources to follow. Default: all")
+    ] = None,
+    config: ConfigOption = None,
+    server: ServerOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Follow sources: judge every connection, and publish its events under their generation."""
+    log_to_stderr(quiet=quiet)
+    settings = settings_from(config, server)
+    chosen = sources or list(settings.sources)
+    unknown = [name for name in chosen if name not in settings.sources]
+    if unknown:
+        raise UsageError(f"there is no source {', '.join(unknown)} in the configuration")
+    set_up_tracing("bridge")
+    run_until_signal(lambda stop: _bridge(settings, chosen, stop))
+
+
+async def _bridge(settings: Settings, chosen: list[str], stop: asyncio.Event) -> None:
+    sources = {name: settings.sources[name] for name in chosen}
+    connection = await connect(settings.broker, login_for(settings.broker, "bridge"), "bridge")
+    transport = HttpTransport(settings.bridge)
+    try:
+        await cancelled_by(stop, run_bridge(settings, sources, connection, transport))
+    finally:
+        await transport.close()
+        await connection.close()

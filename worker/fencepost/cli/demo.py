@@ -1,0 +1,5 @@
+"""`fencepost demo`."""
+
+
+def demo() -> None:
+    """Demo."""

@@ -1,0 +1,66 @@
+"""Find the user's app: `module:name`, or `path/file.py:name`."""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from fencepost.app import Fencepost
+from fencepost.errors import FencepostError, UsageError
+
+
+def load_app(reference: str) -> Fencepost:
+    """Return the app; raise UsageError with what is missing."""
+    if not reference:
+        raise UsageError(
+            'there is no app: add app = "module:app" to the configuration, or name it with --app'
+        )
+    module_name, _, attribute = reference.rpartition(":")
+    if not module_name or not attribute:
+        raise UsageError(f"app {reference!r}: write module:name or path/file.py:name")
+    module = _import(module_name)
+    app = getattr(module, attribute, None)
+    if app is None:
+        raise UsageError(f"app {reference!r}: {module_name} has no {attribute!r}")
+    if not isinstance(app, Fencepost):
+        raise UsageError(f"app {reference!r}: {attribute} is no Fencepost(...)")
+    if not app.handlers:
+        raise UsageError(f"app {reference!r}: it has no handler: decorate one with @app.on(...)")
+    return app
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        if name.endswith(".py"):
+            return _import_file(Path(name))
+        sys.path.insert(0, str(Path.cwd()))
+        return importlib.import_module(name)
+    except FencepostError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name is not None and not name.startswith(error.name):
+            raise UsageError(
+                f"app {name}: it imports {error.name}, which is not installed"
+            ) from None
+        raise UsageError(
+            f"app {name}: there is no such module here: run from its folder, or name its file as "
+            "path/file.py:name"
+        ) from None
+    except Exception as error:  # whatever a user's module may raise at import
+        raise UsageError(
+            f"app {name}: importing it failed: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UsageError(f"app {path}: there is no such file")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,49 @@
+"""What commands print: tables on a terminal, plain lines in a pipe, JSON for programs."""
+
+import logging
+import sys
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+PIPE_WIDTH = 200
+
+
+def print_json(value: object) -> None:
+    """Print one line of JSON."""
+    typer.echo(msgspec.json.encode(value).decode())
+
+
+def print_table(columns: list[str], rows: list[list[str]]) -> None:
+    """Print a table on a terminal, tab-separated lines in a pipe."""
+    if not sys.stdout.isatty():
+        for row in [columns, *rows]:
+            typer.echo("\t".join(plain(cell) for cell in row))
+        return
+    table = Table(*columns, header_style="bold", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(plain(cell) for cell in row))
+    console().print(table, markup=False)
+
+
+def console() -> Console:
+    terminal = sys.stdout.isatty()
+    return Console(width=None if terminal else PIPE_WIDTH, highlight=False, markup=False)
+
+
+def plain(text: str) -> str:
+    """Return foreign text fit for a terminal: no control, escape or direction characters."""
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+
+
+def log_to_stderr(*, quiet: bool = False) -> None:
+    """Log one plain line an entry. The client libraries only say what we would say better."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S"))
+    root = logging.getLogger("fencepost")
+    root.handlers = [handler]
+    root.propagate = False
+    root.setLevel(logging.WARNING if quiet else logging.INFO)
+    logging.getLogger("nats").setLevel(logging.CRITICAL)

@@ -1,0 +1,44 @@
+"""`fencepost worker`: apply events by the ledger, and carry out answers."""
+
+import asyncio
+
+from fencepost.app import Fencepost
+from fencepost.broker.connection import connect
+from fencepost.cli.loading import load_app
+from fencepost.cli.options import (
+    AppOption,
+    ConfigOption,
+    QuietOption,
+    ServerOption,
+    settings_from,
+)
+from fencepost.cli.output import log_to_stderr
+from fencepost.cli.processes import run_until_signal
+from fencepost.cli.tracing import set_up_tracing
+from fencepost.ledgers.kv import KvLedger
+from fencepost.pool.worker import run_worker
+from fencepost.settings import Settings, login_for
+from fencepost_schemas.subject import Subjects
+
+
+def worker(
+    app: AppOption = None,
+    config: ConfigOption = None,
+    server: ServerOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Run one worker of the app's pool. Start as many as you like, anywhere."""
+    log_to_stderr(quiet=quiet)
+    settings = settings_from(config, server, app)
+    loaded = load_app(settings.app)
+    set_up_tracing("worker")
+    run_until_signal(lambda stop: _work(settings, loaded, stop))
+
+
+async def _work(settings: Settings, app: Fencepost, stop: asyncio.Event) -> None:
+    connection = await connect(settings.broker, login_for(settings.broker, "worker"), "worker")
+    ledger = KvLedger(connection, Subjects(settings.broker.prefix))
+    try:
+        await run_worker(settings, app, connection, ledger, stop)
+    finally:
+        await connection.close()

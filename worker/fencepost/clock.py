@@ -1,0 +1,39 @@
+"""The only reader of clocks, and the only place where chance is drawn.
+
+Decisions never call these; they get times and random names as arguments.
+"""
+
+import secrets
+import time
+from base64 import b32encode
+from datetime import UTC, datetime
+
+from tenacity import RetryCallState, Retrying, wait_random
+
+from fencepost_policies.retry import WaitBounds
+
+
+def wall_ms() -> int:
+    """Return this machine's clock in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def monotonic_s() -> float:
+    return time.monotonic()
+
+
+def iso_time(ms: int) -> str:
+    """Return RFC 3339 in UTC with milliseconds."""
+    moment = datetime.fromtimestamp(ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def random_name(chars: int = 8) -> str:
+    """Return that many random lower-case base32 characters."""
+    return b32encode(secrets.token_bytes(chars)).decode().lower()[:chars]
+
+
+def draw_s(bounds: WaitBounds) -> float:
+    """Return a wait drawn evenly between the bounds that a policy gave."""
+    draw = wait_random(bounds.least_s, bounds.most_s)
+    return draw(RetryCallState(Retrying(), None, (), {}))

@@ -1,0 +1,123 @@
+"""The book of questions: what is open, what it is about, and the first answer to each.
+
+Open is what has no answer; nothing else is kept that could disagree.
+"""
+
+import asyncio
+
+import msgspec
+
+from fencepost.broker.connection import Connection, Message, NotStored, Stored
+from fencepost.clock import iso_time, wall_ms
+from fencepost.errors import NotFine, UsageError
+from fencepost_schemas.limits import NOTE_CHARS_MAX
+from fencepost_schemas.question import Answer, AuditEntry, Question, QuestionKind, Ruling
+from fencepost_schemas.subject import ANSWERS, QUESTIONS, BadSubject, Subjects
+
+READS_MAX = 64
+AUDIT_WRITER = "desk"
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A question with how many events wait under it, and its answer where it has one."""
+
+    question: Question
+    held: int
+    answer: Answer | None = None
+
+
+class Book:
+    def __init__(self, connection: Connection, subjects: Subjects) -> None:
+        self._connection = connection
+        self._subjects = subjects
+        self._reads = asyncio.Semaphore(READS_MAX)
+
+    async def entries(self, *, answered: bool = False, source: str | None = None) -> list[Entry]:
+        """Return the open questions, oldest first; with `answered` the others too."""
+        subjects = await self._connection.subjects(QUESTIONS, self._subjects.questions_of(source))
+        answers = await self._connection.subjects(ANSWERS, self._subjects.answers())
+        closed = {subject.rsplit(".", 1)[1] for subject in answers}
+        wanted = [
+            subject for subject in subjects if answered or subject.rsplit(".", 1)[1] not in closed
+        ]
+        found = await asyncio.gather(*(self._entry(subject) for subject in wanted))
+        entries = [entry for entry in found if entry is not None]
+        return sorted(entries, key=lambda entry: (entry.question.asked_ms, entry.question.id))
+
+    async def entry(self, question: str) -> Entry:
+        """Return one question by its id; raise NotFine where there is none."""
+        try:
+            subject = self._subjects.question_anywhere(question)
+        except BadSubject:
+            raise UsageError(
+                f"{question!r} is no question's id: see `fencepost questions ls`"
+            ) from None
+        entry = await self._entry(subject)
+        if entry is None:
+            raise NotFine(f"there is no question {question}: see `fencepost questions ls --all`")
+        return entry
+
+    async def answer(self, question: str, ruling: str, actor: str, note: str = "") -> Answer:
+        """Give the first answer, and return it.
+
+        Raises UsageError for a ruling that the question does not take, NotFine where somebody was
+        first, with who, when and what.
+        """
+        entry = await self.entry(question)
+        kind = entry.question.kind
+        if ruling not in kind.rulings:
+            raise UsageError(f"a {kind} question takes {', '.join(kind.rulings)}; not {ruling!r}")
+        answer = Answer(
+            question=question,
+            source=entry.question.source,
+            kind=kind,
+            ruling=Ruling(ruling),
+            actor=actor,
+            at_ms=wall_ms(),
+            note=note[:NOTE_CHARS_MAX],
+        )
+        subject = self._subjects.answer(question)
+        reply = await self._connection.store(Message(subject, msgspec.json.encode(answer)))
+        if isinstance(reply, NotStored):
+            first = await self._answer_to(question)
+            if reply.taken and first is not None:
+                raise NotFine(
+                    f"{question} was answered before: {first.ruling} by {first.actor} at "
+                    f"{iso_time(first.at_ms)}; that answer stands"
+                )
+            raise NotFine(f"the answer was not taken: {reply.text} ({reply.error})")
+        await self._record(answer)
+        return answer
+
+    async def _record(self, answer: Answer) -> None:
+        entry = AuditEntry(
+            actor=answer.actor,
+            action=f"answered {answer.ruling}",
+            subject=answer.question,
+            at_ms=answer.at_ms,
+            detail=answer.note,
+        )
+        message = Message(self._subjects.audit(AUDIT_WRITER), msgspec.json.encode(entry))
+        reply = await self._connection.store(message)
+        if not isinstance(reply, Stored):
+            raise NotFine(f"the answer stands, but its audit record was not taken: {reply.text}")
+
+    async def _entry(self, subject: str) -> Entry | None:
+        async with self._reads:
+            stored = await self._connection.last(QUESTIONS, subject)
+            if stored is None:
+                return None
+            question = msgspec.json.decode(stored.payload, type=Question)
+            answer = await self._answer_to(question.id)
+            held = await self._held(question) if answer is None else 0
+            return Entry(question, held, answer)
+
+    async def _held(self, question: Question) -> int:
+        if question.kind is not QuestionKind.SEAM:
+            return 1
+        under = self._subjects.held_under(question.source, question.id)
+        return len(await self._connection.subjects(QUESTIONS, under))
+
+    async def _answer_to(self, question: str) -> Answer | None:
+        stored = await self._connection.last(ANSWERS, self._subjects.answer(question))
+        return msgspec.json.decode(stored.payload, type=Answer) if stored is not None else None

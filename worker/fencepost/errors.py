@@ -1,0 +1,50 @@
+"""The error tree, split by who has to do something, and the exit code that says so.
+
+    FencepostError
+    ├── UsageError          you: the command line or the configuration is wrong      exit 2
+    ├── NotFine             the thing asked about is not fine                        exit 1
+    │   ├── SourceStopped   a source cannot be followed until somebody acts
+    │   ├── Fenced          another bridge owns this source now
+    │   └── LedgerDiffers   the ledger is not the one that the lineage is pinned to
+    └── Unreachable         something that we need does not answer                   exit 3
+        ├── Unanswered      the broker did not reply in time: outcome unknown
+        └── Denied          the broker refuses this login, or this login a subject
+
+Each message is one line and says what to do.
+"""
+
+
+class FencepostError(Exception):
+    exit_code = 1
+
+
+class UsageError(FencepostError):
+    exit_code = 2
+
+
+class NotFine(FencepostError):
+    exit_code = 1
+
+
+class SourceStopped(NotFine):
+    pass
+
+
+class Fenced(NotFine):
+    pass
+
+
+class LedgerDiffers(NotFine):
+    pass
+
+
+class Unreachable(FencepostError):
+    exit_code = 3
+
+
+class Unanswered(Unreachable):
+    pass
+
+
+class Denied(Unreachable):
+    pass

@@ -1,0 +1,1 @@
+"""Where rows are kept; one file a store, one port for all."""

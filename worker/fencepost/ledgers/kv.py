@@ -1,0 +1,213 @@
+"""The ledger on JetStream: one subject a row, its newest message is the row.
+
+Writes are compare-and-set and travel together: what is waiting goes in one atomic batch, and a
+small load does not wait for a batch to fill. One conflict refuses a whole batch; then the rows are
+read through the leader, the losers are told what stands, and the rest is sent again. "Absent" is
+decided by an insert, never by a read.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+
+import msgspec
+
+from fencepost.broker.connection import (
+    Connection,
+    Message,
+    NotStored,
+    Stored,
+    StoredMessage,
+)
+from fencepost.errors import Denied, LedgerDiffers, Unreachable
+from fencepost.ports import Found, Written
+from fencepost_schemas.limits import BATCH_ATOMIC_MIN, BATCH_MESSAGES_MAX, LEDGER_READS_MAX
+from fencepost_schemas.row import Row, UnknownRowVersion, decode_row, encode_row
+from fencepost_schemas.subject import LEDGER, Subjects
+
+log = logging.getLogger("fencepost.ledger")
+
+AGAIN_S = 0.02
+"""Before asking again while another write of the same row is in flight."""
+UNREACHABLE_S = 1.0
+
+
+class _Write(msgspec.Struct):
+    subject: str
+    payload: bytes
+    expect: int
+    result: asyncio.Future[Written | Found]
+
+
+class KvLedger:
+    """Run `run` beside whoever writes."""
+
+    def __init__(self, connection: Connection, subjects: Subjects) -> None:
+        self._connection = connection
+        self._subjects = subjects
+        self._waiting: deque[_Write] = deque()
+        self._filled = asyncio.Event()
+        self._reads = asyncio.Semaphore(LEDGER_READS_MAX)
+
+    async def write(self, subject: str, row: Row, expect: int) -> Written | Found:
+        result: asyncio.Future[Written | Found] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Write(subject, encode_row(row), expect, result))
+        self._filled.set()
+        return await result
+
+    async def read(self, subject: str) -> Found:
+        stored = await self._read(subject)
+        return _found(stored)
+
+    async def identity(self) -> str | None:
+        return await read_identity(self._connection, self._subjects)
+
+    async def run(self) -> None:
+        """Commit what is waiting, batch after batch, for ever."""
+        while True:
+            await self._filled.wait()
+            batch = self._take()
+            try:
+                await self._commit(batch)
+            except Exception as error:  # a row's writer must not wait for ever on a dead loop
+                for write in [*batch, *self._waiting]:
+                    if not write.result.done():
+                        write.result.set_exception(error)
+                raise
+
+    def _take(self) -> list[_Write]:
+        """Take what is waiting, up to a batch, and up to the second write of one subject."""
+        subjects: set[str] = set()
+        batch: list[_Write] = []
+        while self._waiting and len(batch) < BATCH_MESSAGES_MAX:
+            if self._waiting[0].subject in subjects:
+                break
+            subjects.add(self._waiting[0].subject)
+            batch.append(self._waiting.popleft())
+        if not self._waiting:
+            self._filled.clear()
+        return batch
+
+    async def _commit(self, batch: list[_Write]) -> None:
+        messages = [Message(write.subject, write.payload, {}, write.expect) for write in batch]
+        if len(batch) < BATCH_ATOMIC_MIN:
+            await self._commit_burst(batch, messages)
+        else:
+            await self._commit_batch(batch, messages)
+
+    async def _commit_burst(self, batch: list[_Write], messages: Sequence[Message]) -> None:
+        replies = await self._connection.store_burst(messages)
+        open_writes = []
+        for write, reply in zip(batch, replies, strict=True):
+            if isinstance(reply, Stored):
+                _tell(write, Written(reply.sequence))
+            else:
+                open_writes.append((write, reply))
+        if open_writes:
+            await self._pause(open_writes[0][1])
+            await self._settle([write for write, _ in open_writes])
+
+    async def _commit_batch(self, batch: list[_Write], messages: Sequence[Message]) -> None:
+        reply: Stored | NotStored | None
+        try:
+            reply = await self._connection.store_batch(messages)
+        except Denied:
+            raise
+        except Unreachable as error:
+            log.warning("ledger: %s; looking what was stored", error)
+            reply = None
+        if isinstance(reply, Stored):
+            first = reply.sequence - len(batch) + 1
+            for number, write in enumerate(batch):
+                _tell(write, Written(first + number))
+            return
+        await self._pause(reply)
+        await self._settle(batch)
+
+    async def _pause(self, reply: NotStored | Stored | None) -> None:
+        """Wait as long as the refusal asks for."""
+        if not isinstance(reply, NotStored) or reply.in_flight:
+            await asyncio.sleep(AGAIN_S)
+        elif not reply.conflict:
+            log.error(
+                "ledger: the broker does not take rows: %s (%d); nothing runs until it does",
+                reply.text,
+                reply.error,
+            )
+            await asyncio.sleep(UNREACHABLE_S)
+
+    async def _settle(self, writes: list[_Write]) -> None:
+        """Look what stands of each row: tell the losers, recognise our own, send the rest again."""
+        stored = await asyncio.gather(*(self._read(write.subject) for write in writes))
+        again = []
+        for write, message in zip(writes, stored, strict=True):
+            revision = message.sequence if message is not None else 0
+            if message is not None and message.payload == write.payload:
+                _tell(write, Written(revision))
+            elif revision == write.expect:
+                again.append(write)
+            else:
+                _tell_found(write, message)
+        self._waiting.extendleft(reversed(again))
+        if again:
+            self._filled.set()
+
+    async def _read(self, subject: str) -> StoredMessage | None:
+        while True:
+            try:
+                async with self._reads:
+                    return await self._connection.last(LEDGER, subject)
+            except Denied:
+                raise
+            except Unreachable as error:
+                log.warning("ledger: %s; nothing runs until it answers", error)
+                await asyncio.sleep(UNREACHABLE_S)
+
+
+def _tell(write: _Write, result: Written | Found) -> None:
+    if not write.result.done():
+        write.result.set_result(result)
+
+
+def _tell_found(write: _Write, message: StoredMessage | None) -> None:
+    try:
+        _tell(write, _found(message))
+    except (UnknownRowVersion, msgspec.DecodeError) as error:
+        if not write.result.done():
+            write.result.set_exception(error)
+
+
+def _found(message: StoredMessage | None) -> Found:
+    if message is None:
+        return Found(None, 0)
+    return Found(decode_row(message.payload), message.sequence)
+
+
+# --- identity -----------------------------------------------------------------------------------
+class LedgerIdentity(msgspec.Struct, frozen=True):
+    """Made once, at init: a ledger that was made again is another one, and remembers nothing."""
+
+    identity: str
+    made_ms: int
+
+
+async def ensure_identity(
+    connection: Connection, subjects: Subjects, identity: str, now_ms: int
+) -> str:
+    """Return the ledger's identity, making this one where there is none."""
+    payload = msgspec.json.encode(LedgerIdentity(identity, now_ms))
+    reply = await connection.store(Message(subjects.ledger_identity(), payload, expect=0))
+    if isinstance(reply, Stored):
+        return identity
+    found = await read_identity(connection, subjects)
+    if found is None:
+        raise LedgerDiffers(f"the ledger's identity cannot be written: {reply.text}")
+    return found
+
+
+async def read_identity(connection: Connection, subjects: Subjects) -> str | None:
+    stored = await connection.last(LEDGER, subjects.ledger_identity())
+    if stored is None:
+        return None
+    return msgspec.json.decode(stored.payload, type=LedgerIdentity).identity

@@ -1,0 +1,1 @@
+"""Work on events: fetch, plan, run, settle; and carry out answers."""

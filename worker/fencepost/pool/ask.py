@@ -1,0 +1,147 @@
+"""Publish what a plan wants published: held events, questions, the dead.
+
+Every one of them may be published twice after a crash, and none does harm then: questions and held
+events stand on subjects of their own, and a seam has one question however many ask it.
+"""
+
+import msgspec
+
+from fencepost.broker.connection import Connection, Message, NotStored
+from fencepost.errors import NotFine
+from fencepost.pool.rulings import Rulings
+from fencepost.pool.work import Work
+from fencepost_policies.ledger import Notice
+from fencepost_schemas.question import (
+    Held,
+    Question,
+    QuestionKind,
+    row_question_id,
+    seam_question_id,
+)
+from fencepost_schemas.row import Row
+from fencepost_schemas.subject import Subjects
+
+HELD_DONE_TTL = "1h"
+"""How long the mark that a held event is settled stays, before the broker drops it."""
+
+
+class Desk:
+    """The pool's side of the confirmation desk."""
+
+    def __init__(
+        self, connection: Connection, subjects: Subjects, rulings: Rulings, app: str
+    ) -> None:
+        self._connection = connection
+        self._subjects = subjects
+        self._rulings = rulings
+        self._app = app
+        self._seams_asked: set[str] = set()
+
+    async def publish(self, notice: Notice, work: Work, row: Row, now_ms: int) -> None:
+        """Publish one notice about this work, and return once it is durable."""
+        if notice is Notice.HOLD:
+            await self._ask_seam(work, now_ms)
+            await self._hold(work)
+        elif notice is Notice.ASK_DOUBT:
+            await self._ask_row(QuestionKind.DOUBT, work, row, now_ms)
+        elif notice is Notice.ASK_REFUSAL:
+            await self._ask_row(QuestionKind.REFUSAL, work, row, now_ms)
+        else:
+            await self._bury(work, row)
+
+    async def release(self, subject: str, held: Held) -> None:
+        """Mark a held event as settled: its bytes go at once, the mark follows later."""
+        mark = msgspec.structs.replace(held, payload=b"", headers={}, handler="")
+        headers = {"Nats-TTL": HELD_DONE_TTL}
+        await self._store(Message(subject, msgspec.json.encode(mark), headers))
+
+    async def _hold(self, work: Work) -> None:
+        subject = held_subject(self._subjects, work)
+        await self._store(Message(subject, msgspec.json.encode(work.carrier)))
+
+    async def _ask_seam(self, work: Work, now_ms: int) -> None:
+        event = work.event
+        seam = seam_question_id(event.source, event.generation)
+        if seam in self._seams_asked:
+            return
+        record = await self._rulings.record(event.source, event.generation)
+        question = Question(
+            id=seam,
+            kind=QuestionKind.SEAM,
+            source=event.source,
+            generation=event.generation,
+            standing=event.standing,
+            asked_ms=now_ms,
+            text=(
+                f"{event.source} came back as generation {event.generation}, and nothing proves "
+                "that it goes on where it broke off. What is it?"
+            ),
+            reasons=record.verdict.reasons if record is not None else (),
+            facts=record.verdict.facts if record is not None else (),
+            gap=record.gap if record is not None else None,
+            event=work.carrier,
+        )
+        await self._put_question(question)
+        self._seams_asked.add(seam)
+
+    async def _ask_row(self, kind: QuestionKind, work: Work, row: Row, now_ms: int) -> None:
+        event = work.event
+        doubt = kind is QuestionKind.DOUBT
+        await self._put_question(
+            Question(
+                id=row_question_id(kind, work.row_subject, row.attempt),
+                kind=kind,
+                source=event.source,
+                generation=event.generation,
+                standing=event.standing,
+                asked_ms=now_ms,
+                text=(
+                    f"attempt {row.attempt} of {row.handler} was started and nobody knows whether "
+                    "its effect happened. Did it?"
+                    if doubt
+                    else f"an event of {event.size} bytes for {row.handler} could not be carried "
+                    f"({row.error}). Was it dealt with otherwise?"
+                ),
+                event=work.carrier,
+                row=work.row_subject,
+                key=work.key.text,
+                attempt=row.attempt,
+                effect=row.effect,
+                error=row.error,
+            )
+        )
+
+    async def _put_question(self, question: Question) -> None:
+        """Store a question unless it stands already."""
+        subject = self._subjects.question(question.source, question.id)
+        message = Message(subject, msgspec.json.encode(question), expect=0)
+        reply = await self._connection.store(message)
+        if isinstance(reply, NotStored) and not reply.conflict:
+            raise NotFine(f"a question cannot be stored: {reply.text} ({reply.error})")
+
+    async def _bury(self, work: Work, row: Row) -> None:
+        headers = {
+            **work.carrier.headers,
+            "fencepost-error": _one_line(row.error),
+            "fencepost-attempts": str(row.attempt),
+            "fencepost-row": work.row_subject,
+            "fencepost-app": self._app,
+        }
+        subject = self._subjects.dead(work.handler.name)
+        await self._store(Message(subject, work.carrier.payload, headers))
+
+    async def _store(self, message: Message) -> None:
+        reply = await self._connection.store(message)
+        if isinstance(reply, NotStored):
+            raise NotFine(f"{message.subject} is not taken: {reply.text} ({reply.error})")
+
+
+def held_subject(subjects: Subjects, work: Work) -> str:
+    """Return where this work's event is held: under its seam, by its row."""
+    seam = seam_question_id(work.event.source, work.event.generation)
+    return subjects.held(work.event.source, seam, work.row_subject.rsplit(".", 1)[1])
+
+
+def _one_line(text: str) -> str:
+    """Return the text fit for a header: printable ASCII, one line."""
+    return "".join(char if " " <= char <= "~" else "?" for char in text)

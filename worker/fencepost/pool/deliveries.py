@@ -1,0 +1,100 @@
+"""Events from the broker: each goes to the rows of all its handlers, and is settled once.
+
+An event is acked when every row was durably seen terminal or parked; it is asked for again later
+when some row has to wait; and when another worker owns a row, nothing is said at all.
+"""
+
+import logging
+from collections import Counter
+
+from nats.aio.msg import Msg
+
+from fencepost.app import Fencepost
+from fencepost.broker.connection import Connection
+from fencepost.pool.ask import held_subject
+from fencepost.pool.drive import Done, Driver
+from fencepost.pool.rulings import Rulings
+from fencepost.pool.seams import Seams
+from fencepost.pool.work import Ruled, Work, make_work
+from fencepost_policies.ledger import Settlement
+from fencepost_schemas.event import BadEvent, event_of
+from fencepost_schemas.question import Held
+from fencepost_schemas.subject import Subjects
+
+log = logging.getLogger("fencepost.pool")
+
+ACK = b"+ACK"
+TERM = b"+TERM"
+UNMATCHED_NAMES_MAX = 1_000
+
+
+class Deliveries:
+    def __init__(
+        self,
+        app: Fencepost,
+        connection: Connection,
+        subjects: Subjects,
+        rulings: Rulings,
+        driver: Driver,
+        seams: Seams,
+    ) -> None:
+        self.unmatched: Counter[str] = Counter()
+        self._app = app
+        self._connection = connection
+        self._subjects = subjects
+        self._rulings = rulings
+        self._driver = driver
+        self._seams = seams
+
+    async def work_on(self, message: Msg) -> None:
+        """See one delivery through, and settle it."""
+        headers = message.headers or {}
+        try:
+            event = event_of(headers, message.data)
+        except BadEvent as error:
+            log.error("%s: %s; it is taken out of the stream", message.subject, error)
+            await self._connection.post(message.reply, TERM)
+            return
+        handlers = self._app.handlers_for(event)
+        if not handlers:
+            self._count_unmatched(event.type)
+            await self._connection.post(message.reply, ACK)
+            return
+        ruled = await self._rulings.of(event)
+        carrier = Held(message.subject, dict(headers), message.data, self._app.name, "")
+        works = [make_work(handler, event, carrier, ruled, self._subjects) for handler in handlers]
+        word = settle_together([await self._see_through(work, ruled) for work in works])
+        if word is not None:
+            await self._connection.post(message.reply, word)
+
+    async def _see_through(self, work: Work, ruled: Ruled) -> Done:
+        done = await self._driver.arrived(work, ruled)
+        if not done.ruled_meanwhile:
+            return done
+        subject = held_subject(self._subjects, work)
+        carried = await self._seams.carry_out(subject, work.carrier)
+        assert carried is not None, "this app held it a moment ago"
+        return carried
+
+    def _count_unmatched(self, type: str) -> None:
+        known = type in self.unmatched or len(self.unmatched) < UNMATCHED_NAMES_MAX
+        name = type if known else "(others)"
+        if not self.unmatched[name]:
+            log.info("no handler takes events of type %r; they are passed over", name)
+        self.unmatched[name] += 1
+
+
+def settle_together(done: list[Done]) -> bytes | None:
+    """Return what to tell the broker of an event whose rows settled like this; None: nothing."""
+    settlements = {one.settlement for one in done}
+    if Settlement.SILENT in settlements:
+        return None
+    if Settlement.LATER in settlements:
+        delay_ms = min(one.delay_ms for one in done if one.settlement is Settlement.LATER)
+        return later(delay_ms)
+    return ACK
+
+
+def later(delay_ms: int) -> bytes:
+    """Return the word that asks for the message again, no sooner than in `delay_ms`."""
+    return b'-NAK {"delay": %d}' % (delay_ms * 1_000_000)

@@ -1,0 +1,174 @@
+"""Carry out Plans: write, run, publish, settle, in this order, and nowhere else.
+
+Whatever happened comes back as the next input of `step`, until a plan settles. Two pieces of work
+on the same row follow one another in a process; between processes the ledger decides.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from fencepost.clock import random_name, wall_ms
+from fencepost.pool.ask import Desk
+from fencepost.pool.rulings import Rulings
+from fencepost.pool.run import run_handler
+from fencepost.pool.work import Ruled, Work, arrival, row_subject
+from fencepost.ports import Found, Ledger
+from fencepost.settings import Pool
+from fencepost_policies.ledger import (
+    Answered,
+    Arrived,
+    Given,
+    Notice,
+    Plan,
+    Settlement,
+    Start,
+    step,
+)
+from fencepost_schemas.row import Row, UnknownRowVersion
+from fencepost_schemas.subject import Subjects
+
+log = logging.getLogger("fencepost.pool")
+
+S_TO_MS = 1000
+NEWER_ROW_MS = 30_000
+"""Before a row of a newer release is looked at again: its own workers will have dealt with it."""
+
+
+class BrokerClock:
+    """The broker's clock, kept as an offset to this machine's: leases must not depend on ours."""
+
+    def __init__(self) -> None:
+        self.offset_ms = 0
+
+    def set(self, broker_ms: int) -> None:
+        self.offset_ms = broker_ms - wall_ms()
+
+    def now_ms(self) -> int:
+        return wall_ms() + self.offset_ms
+
+
+class Done(msgspec.Struct, frozen=True):
+    """How one piece of work settles, and the row that was last seen (None where none was).
+
+    `ruled_meanwhile` says that its event was held, and that a ruling on it came at that moment.
+    """
+
+    settlement: Settlement
+    delay_ms: int = 0
+    row: Row | None = None
+    ruled_meanwhile: bool = False
+
+
+class _Queue(msgspec.Struct):
+    """Who is at one row in this process, one after the other."""
+
+    lock: asyncio.Lock
+    length: int = 0
+
+
+class Driver:
+    def __init__(
+        self,
+        ledger: Ledger,
+        desk: Desk,
+        rulings: Rulings,
+        subjects: Subjects,
+        pool: Pool,
+        clock: BrokerClock,
+        owner: str,
+        reached: Callable[[str], None],
+    ) -> None:
+        self._ledger = ledger
+        self._desk = desk
+        self._rulings = rulings
+        self._subjects = subjects
+        self._pool = pool
+        self._clock = clock
+        self._owner = owner
+        self._reached = reached
+        self._queues: dict[str, _Queue] = {}
+
+    def start(self) -> Start:
+        """Return a fresh offer to run."""
+        return Start(
+            claim=random_name(16),
+            owner=self._owner,
+            lease_ms=int(self._pool.lease_s * S_TO_MS),
+            timeout_ms=int(self._pool.handler_timeout_s * S_TO_MS),
+        )
+
+    async def arrived(self, work: Work, ruled: Ruled) -> Done:
+        """Bring an event to its handler's ledger row and see it through."""
+        return await self._drive(work, arrival(work, ruled, self.start()), None, 0)
+
+    async def answered(self, work: Work, answered: Answered) -> Done:
+        """Bring an answer to the row that waits for it."""
+        found = await self._ledger.read(work.row_subject)
+        return await self._drive(work, answered, found.row, found.revision)
+
+    async def _drive(self, work: Work, given: Given, row: Row | None, revision: int) -> Done:
+        queue = self._queues.setdefault(work.row_subject, _Queue(asyncio.Lock()))
+        queue.length += 1
+        try:
+            async with queue.lock:
+                return await self._see_through(work, given, row, revision)
+        except UnknownRowVersion as error:
+            log.warning("%s: %s", work.handler.name, error)
+            return Done(Settlement.LATER, NEWER_ROW_MS)
+        finally:
+            queue.length -= 1
+            if not queue.length:
+                del self._queues[work.row_subject]
+
+    async def _see_through(self, work: Work, given: Given, row: Row | None, revision: int) -> Done:
+        """Step, carry out the plan, and step again with what came of it, until it settles."""
+        while True:
+            plan = step(row, given, self._clock.now_ms())
+            if plan.write is not None:
+                written = await self._write(work, plan.write, revision)
+                if isinstance(written, Found):
+                    row, revision = written.row, written.revision
+                    continue
+                if written is not None:
+                    row, revision = plan.write, written
+                self._reached("written")
+            if plan.run:
+                assert row is not None
+                given = await run_handler(work, row, self._pool, work.carrier.headers)
+                self._reached("ran")
+                continue
+            ruled_meanwhile = await self._publish(plan, work, given, row)
+            if plan.note:
+                log.info("%s: %s: %s", work.handler.name, work.event.position, plan.note)
+            self._reached("published")
+            return Done(plan.settle, plan.delay_ms, row, ruled_meanwhile)
+
+    async def _write(self, work: Work, row: Row, revision: int) -> int | Found | None:
+        """Return the new revision, what stands instead, or None for a record beside the row."""
+        subject = row_subject(self._subjects, row.handler, row.namespace, row.key)
+        if subject != work.row_subject:
+            # A conflict is recorded beside the row it conflicts with; once is enough.
+            await self._ledger.write(subject, row, 0)
+            return None
+        result = await self._ledger.write(subject, row, revision)
+        return result if isinstance(result, Found) else result.revision
+
+    async def _publish(self, plan: Plan, work: Work, given: Given, row: Row | None) -> bool:
+        """Publish the plan's notices; return True if an event was held that may go on already.
+
+        Between our look at the rulings and the event's safe place at the desk a person may have
+        ruled, and the worker that carried out the ruling may not have seen this event. So the look
+        is repeated once the event is there: one of the two sees the other.
+        """
+        now_ms = self._clock.now_ms()
+        for notice in plan.publish:
+            noted = plan.write if plan.write is not None else row
+            assert noted is not None
+            await self._desk.publish(notice, work, noted, now_ms)
+        if Notice.HOLD not in plan.publish or not isinstance(given, Arrived):
+            return False
+        ruled = await self._rulings.of(work.event)
+        return arrival(work, ruled, self.start()).action is not given.action

@@ -1,0 +1,95 @@
+"""One event for one handler: what the pool carries from the broker to the ledger."""
+
+import msgspec
+
+from fencepost.app import Handler, Undecodable
+from fencepost_policies.disposition import dispose
+from fencepost_policies.keys import Key, key_for, key_in
+from fencepost_policies.ledger import Arrived, Start
+from fencepost_schemas.event import ClassifiedEvent, KeyScope
+from fencepost_schemas.question import Held, Ruling
+from fencepost_schemas.subject import Subjects, digest_token
+
+
+class Ruled(msgspec.Struct, frozen=True):
+    """What has been ruled on an event's generation, and the one that positions are counted in.
+
+    The two differ where a person ruled that the stream simply went on: then an event that comes
+    again after the seam has the place, and so the derived key, that it had before.
+    """
+
+    ruling: Ruling | None
+    generation: str
+    actor: str = ""
+
+
+class Work(msgspec.Struct, frozen=True):
+    handler: Handler
+    event: ClassifiedEvent
+    carrier: Held
+    key: Key
+    row_subject: str
+    payload: object
+    undecodable: str
+
+
+def make_work(
+    handler: Handler, event: ClassifiedEvent, carrier: Held, ruled: Ruled, subjects: Subjects
+) -> Work:
+    """Return the work of this event for this handler; its payload is decoded, its key chosen."""
+    own = key_in(handler.key, event.payload) if handler.key and event.payload else event.key
+    scoped = event
+    if handler.key and event.key_scope is KeyScope.NONE:
+        # A handler that names a key vouches for it where the source says nothing.
+        scoped = msgspec.structs.replace(event, key_scope=KeyScope.DURABLE)
+    tainted = event.standing.tainted and ruled.ruling not in (Ruling.SAME, Ruling.ACCEPT)
+    key = key_for(scoped, tainted=tainted, generation=ruled.generation, own=own)
+    payload, undecodable = _decode(handler, event)
+    return Work(
+        handler=handler,
+        event=event,
+        carrier=msgspec.structs.replace(carrier, handler=handler.name),
+        key=key,
+        row_subject=row_subject(subjects, handler.name, namespace_of(event), key.text),
+        payload=payload,
+        undecodable=undecodable,
+    )
+
+
+def arrival(work: Work, ruled: Ruled, start: Start) -> Arrived:
+    """Return what `step` needs to know of this arrival."""
+    event, handler = work.event, work.handler
+    return Arrived(
+        action=dispose(event.standing, ruled.ruling, usable=work.key.usable, effect=handler.effect),
+        start=start,
+        handler=handler.name,
+        namespace=namespace_of(event),
+        key=work.key.text,
+        fingerprint=event.fingerprint,
+        effect=handler.effect,
+        standing=event.standing,
+        source=event.source,
+        generation=event.generation,
+        position=event.position,
+        withheld=event.withheld,
+        undecodable=work.undecodable,
+        actor=ruled.actor,
+    )
+
+
+def namespace_of(event: ClassifiedEvent) -> str:
+    return event.namespace or event.source
+
+
+def row_subject(subjects: Subjects, handler: str, namespace: str, key: str) -> str:
+    """Return the ledger subject of a key; the key itself never enters a subject."""
+    return subjects.row(handler, namespace, digest_token(handler, namespace, key))
+
+
+def _decode(handler: Handler, event: ClassifiedEvent) -> tuple[object, str]:
+    if event.withheld:
+        return None, ""
+    try:
+        return handler.decode(event.payload), ""
+    except Undecodable as error:
+        return None, str(error)

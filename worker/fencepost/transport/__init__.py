@@ -1,0 +1,1 @@
+"""The only socket to a source."""
