@@ -5,8 +5,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from fencepost_policies.dialects.plain import SCHEMES
 from fencepost_policies.disposition import standing_under
 from fencepost_policies.lineage import generation_name, ordinal_of, place, turn
+from fencepost_policies.schemes.scheme import Scheme
+from fencepost_policies.witness import contradiction
+from fencepost_policies.witnesses.order import OrderWitness
 from fencepost_schemas.cursor import Cursor, Mark, Position
 from fencepost_schemas.question import QuestionKind, Ruling
 from fencepost_schemas.reason import Reason
@@ -207,21 +211,30 @@ def _stream(ids: list[str | None]) -> list[Frame]:
     return frames
 
 
-ids = st.lists(st.none() | st.sampled_from(["", "1", "2", "3", " 1", "+1", "1+1", "a\n"]))
+ids = st.lists(st.none() | st.sampled_from(["", "1", "2", "3", "x", " 1", "+1", "1+1", "a\n"]))
 
 
 @ANY
-@given(ids)
-@example(["1", None, "1+1"])
-@example([None, None, "+1"])
-@example(["1", "2", "1"])
-def test_no_two_events_of_a_generation_share_a_position(values: list[str | None]) -> None:
+@given(ids, st.sampled_from(list(SCHEMES.values())))
+@example(["1", None, "1+1"], SCHEMES["opaque"])
+@example([None, None, "+1"], SCHEMES["opaque"])
+@example(["1", "2", "1"], SCHEMES["opaque"])
+@example(["1", "x", "1"], SCHEMES["integer"])
+@example(["1", "2", "1"], SCHEMES["integer"])
+def test_no_two_events_of_a_generation_share_a_position(
+    values: list[str | None], scheme: Scheme
+) -> None:
     """Whatever ids a source sends, each event has a place of its own, also as text.
 
-    The text is part of the ledger's key: two events in one place would be taken for one.
+    The text is part of the ledger's key: two events in one place would be taken for one. Where
+    the witness of order contradicts, another generation begins, with places of its own.
     """
-    previous, places = None, []
+    witness = OrderWitness(None, scheme)
+    previous: Position | None = None
+    places: list[str] = []
     for frame in _stream(values):
+        if contradiction(witness.arrived(frame)):
+            previous, places = None, []
         previous = place(previous, frame)
         places.append(str(previous))
-    assert len(places) == len(set(places)), places
+        assert len(places) == len(set(places)), places

@@ -112,7 +112,7 @@ class Follower:
         while True:
             await self._outbox.drained()
             began = monotonic_s()
-            published = self._cursor.published
+            before = self._progress()
             try:
                 ending = await self._connect(refused)
             except SourceUnreachable as error:
@@ -130,9 +130,13 @@ class Follower:
             if refused is not None:
                 continue
             healthy = monotonic_s() - began >= self._settings.healthy_s
-            if healthy or self._cursor.published != published:
+            if healthy or self._progress() != before:
                 self._tries = 0
             await self._wait()
+
+    def _progress(self) -> tuple[str, int]:
+        """Return what differs once an event was taken: counts begin anew in each generation."""
+        return self._cursor.generation, self._cursor.published
 
     async def _wait(self) -> None:
         """Wait before the next connection, longer after each one that brought nothing."""
@@ -205,7 +209,7 @@ class Follower:
             event_bytes_max=self.source.event_bytes_max,
         )
         deadline = asyncio.get_running_loop().call_later(HELD_S_MAX, self._judge_at_deadline)
-        published = self._cursor.published
+        before = self._progress()
         try:
             async for chunk in response.chunks():
                 for frame in decoder.feed(chunk):
@@ -214,7 +218,7 @@ class Follower:
         except SseLimitExceeded as exceeded:
             for frame in exceeded.frames:
                 self._take(frame)
-            self._strike(exceeded, progressed=self._cursor.published != published)
+            self._strike(exceeded, progressed=self._progress() != before)
         finally:
             deadline.cancel()
             if decoder.retry is not None:

@@ -122,6 +122,7 @@ class EmbeddedBroker:
                     "127.0.0.1", int(urls[0].rsplit(":", 1)[1])
                 )
                 writer.close()
+                await writer.wait_closed()
                 return str(urls[0])
             await asyncio.sleep(0.02)
 

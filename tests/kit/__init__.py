@@ -1,0 +1,1 @@
+"""What tests need again and again: scripted sources, a broker, waiting for something to be so."""

@@ -1,0 +1,250 @@
+"""The stage of one act: replicas, balancers, a broker, and both clients on the same events."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import httpx2
+import msgspec
+
+from fencepost.broker.connection import Connection, connect
+from fencepost.broker.embedded import EmbeddedBroker
+from fencepost.clock import monotonic_s
+from fencepost.demo.app import SINK_VARIABLE
+from fencepost.demo.balancer import Balancer
+from fencepost.demo.source import FLOOR_HEADER, GENERATION_HEADER
+from fencepost.demo.tally import ServerLog, read_log
+from fencepost.errors import NotFine
+from fencepost.settings import Broker, login_for
+from fencepost_schemas.event import event_of
+from fencepost_schemas.question import Held
+from fencepost_schemas.subject import ANSWERS, EVENTS, QUESTIONS, Subjects
+from fencepost_schemas.verdict import EpochRecord
+
+NAIVE, FENCEPOST = "naive", "fencepost"
+SOURCE = "tasks"
+CONSUMER = "fp-demo"
+WAIT_S = 30.0
+LOOK_S = 0.05
+
+
+class ReplicaPlan(msgspec.Struct, frozen=True):
+    name: str
+    first_id: int
+    declare: bool = False
+
+
+class Stage:
+    """What an act plays on: emit, cut, and wait until something is so."""
+
+    def __init__(self, folder: Path, replicas: dict[str, int], broker: str) -> None:
+        self.folder = folder
+        self.broker = broker
+        self._ports = replicas
+        self._http = httpx2.AsyncClient(trust_env=False)
+
+    # --- what the director does
+    async def emit(self, replica: str, tasks: list[str]) -> None:
+        await self._post(replica, "emit", {"tasks": tasks})
+
+    async def cut(self, replica: str) -> None:
+        """Break every connection of a replica in the middle."""
+        await self._post(replica, "cut", {})
+
+    async def until_attached(self, replica: str, visits: int = 1) -> None:
+        """Wait until each client has connected to this replica so many times."""
+        await self._until(
+            f"both clients on {replica}",
+            lambda: all(
+                sum(visit.replica == replica for visit in self.log(client).visits) >= visits
+                for client in (NAIVE, FENCEPOST)
+            ),
+        )
+
+    async def until_done(self) -> None:
+        """Wait until both clients have dealt with everything that was sent to them."""
+        await self._until(
+            "the naive client to be done",
+            lambda: _lines(self.sink(NAIVE)) >= self._sent(NAIVE),
+        )
+        connection = await self.connection()
+        try:
+            deadline = monotonic_s() + WAIT_S
+            while not await self._settled(connection):
+                if monotonic_s() > deadline:
+                    raise NotFine(f"the demo's worker did not finish; see {self.folder}")
+                await asyncio.sleep(LOOK_S)
+        finally:
+            await connection.close()
+
+    # --- what is left to count
+    def log(self, client: str) -> ServerLog:
+        return read_log((self.folder / f"{name}.log" for name in self._ports), client)
+
+    def sink(self, client: str) -> Path:
+        return self.folder / f"{client}.sink"
+
+    async def records(self) -> list[EpochRecord]:
+        """Return the verdict records of every connection, in order."""
+        connection = await self.connection()
+        try:
+            subject = Subjects().epochs_of(SOURCE)
+            found = [
+                msgspec.json.decode(stored.payload, type=EpochRecord)
+                async for stored in connection.scan(EVENTS, subject)
+            ]
+        finally:
+            await connection.close()
+        return [record for record in found if record.bridge != "init"]
+
+    async def waiting(self) -> frozenset[str]:
+        """Return the keys of the tasks that are held under a question without an answer."""
+        connection = await self.connection()
+        try:
+            answered = await connection.subjects(ANSWERS, Subjects().answers())
+            closed = {subject.rsplit(".", 1)[1] for subject in answered}
+            keys = set()
+            async for stored in connection.scan(QUESTIONS, f"{Subjects().prefix}.held.>"):
+                held = msgspec.json.decode(stored.payload, type=Held)
+                if stored.subject.split(".")[3] not in closed and held.handler:
+                    keys.add(event_of(held.headers, held.payload).key or "")
+        finally:
+            await connection.close()
+        return frozenset(keys)
+
+    async def connection(self) -> Connection:
+        broker = Broker(servers=(self.broker,))
+        return await connect(broker, login_for(broker, "desk"), "desk")
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    # --- inside
+    async def _post(self, replica: str, path: str, body: dict[str, list[str]]) -> None:
+        reply = await self._http.post(f"http://127.0.0.1:{self._ports[replica]}/{path}", json=body)
+        reply.raise_for_status()
+
+    async def _until(self, what: str, so: Callable[[], bool]) -> None:
+        deadline = monotonic_s() + WAIT_S
+        while not so():
+            if monotonic_s() > deadline:
+                raise NotFine(f"the demo waited {WAIT_S:g} s for {what}; see {self.folder}")
+            await asyncio.sleep(LOOK_S)
+
+    def _sent(self, client: str) -> int:
+        return sum(len(visit.sent) for visit in self.log(client).visits)
+
+    async def _settled(self, connection: Connection) -> bool:
+        """Return True once all that was sent to the bridge is published, and acked by the pool."""
+        filters = await connection.api(
+            f"STREAM.INFO.{EVENTS}", {"subjects_filter": Subjects().events_of()}
+        )
+        published = sum((filters["state"].get("subjects") or {}).values())
+        consumer = await connection.api(f"CONSUMER.INFO.{EVENTS}.{CONSUMER}")
+        idle = not consumer.get("num_pending") and not consumer.get("num_ack_pending")
+        return published >= self._sent(FENCEPOST) and "error" not in consumer and idle
+
+
+@asynccontextmanager
+async def set_stage(folder: Path, plans: list[ReplicaPlan]) -> AsyncIterator[Stage]:
+    """Start everything one act needs in this folder; end it all when the act is over."""
+    async with AsyncExitStack() as stack:
+        ports = {plan.name: await _start_replica(stack, folder, plan) for plan in plans}
+        broker = await stack.enter_async_context(EmbeddedBroker(folder / "broker"))
+        stage = Stage(folder, ports, broker.url)
+        stack.push_async_callback(stage.close)
+        # A balancer a client: with one for both, the one would turn the wheel for the other.
+        urls = {}
+        for client in (NAIVE, FENCEPOST):
+            balancer = await stack.enter_async_context(Balancer(list(ports.values())))
+            urls[client] = f"http://127.0.0.1:{balancer.port}/events/{client}"
+        config = folder / "fencepost.toml"
+        config.write_text(_config(urls[FENCEPOST]), "utf-8")
+        common = ["--config", str(config), "--server", broker.url]
+        fencepost = [sys.executable, "-m", "fencepost"]
+        init = await _start(folder, "init", [*fencepost, "init", *common])
+        if await init.wait():
+            raise NotFine(f"the demo's init failed: {_last_line(folder / 'init.out')}")
+        naive = [sys.executable, "-m", "fencepost.demo.naive", urls[NAIVE]]
+        for name, line in (
+            ("worker", [*fencepost, "worker", *common, "--app", "fencepost.demo.app:app"]),
+            ("bridge", [*fencepost, "bridge", *common]),
+            ("naive", [*naive, str(stage.sink(NAIVE))]),
+        ):
+            environment = {SINK_VARIABLE: str(stage.sink(FENCEPOST))}
+            process = await _start(folder, name, line, environment)
+            stack.push_async_callback(_stop, process)
+        yield stage
+
+
+def _config(url: str) -> str:
+    return (
+        f"[sources.{SOURCE}]\n"
+        f'url = "{url}"\n'
+        'keys = "durable"\n'
+        'key = "/idempotency_key"\n'
+        f"[sources.{SOURCE}.plain]\n"
+        'scheme = "integer"\n'
+        f'generation_header = "{GENERATION_HEADER}"\n'
+        f'window_header = "{FLOOR_HEADER}"\n'
+        "[bridge]\n"
+        "retry_first_s = 0.2\n"
+    )
+
+
+async def _start_replica(stack: AsyncExitStack, folder: Path, plan: ReplicaPlan) -> int:
+    """Start a replica on a socket that is bound here, so that its port is known at once."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        port: int = listening.getsockname()[1]
+        line = [sys.executable, "-m", "fencepost.demo.source", "--name", plan.name]
+        line += ["--fd", str(listening.fileno()), "--first-id", str(plan.first_id)]
+        line += ["--log", str(folder / f"{plan.name}.log")]
+        line += ["--declare"] if plan.declare else []
+        (folder / f"{plan.name}.log").touch()
+        process = await _start(folder, plan.name, line, pass_fds=(listening.fileno(),))
+    stack.push_async_callback(_stop, process)
+    return port
+
+
+async def _start(
+    folder: Path,
+    name: str,
+    line: list[str],
+    environment: dict[str, str] | None = None,
+    pass_fds: tuple[int, ...] = (),
+) -> asyncio.subprocess.Process:
+    with (folder / f"{name}.out").open("wb") as output:
+        return await asyncio.create_subprocess_exec(
+            *line,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, **(environment or {})},
+            pass_fds=pass_fds,
+            start_new_session=True,
+        )
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), 10.0)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+def _lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def _last_line(path: Path) -> str:
+    lines = path.read_text("utf-8", "replace").strip().splitlines()
+    return lines[-1] if lines else "it said nothing"
