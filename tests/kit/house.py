@@ -135,10 +135,10 @@ def make_settings(url: str, sources: dict[str, Any], **sections: Any) -> Setting
 
 @asynccontextmanager
 async def house(
-    broker: EmbeddedBroker, sources: dict[str, Any], **sections: Any
+    server: EmbeddedBroker, sources: dict[str, Any], **sections: Any
 ) -> AsyncIterator[House]:
     """Yield a house on this broker, with its streams made but its sources not begun."""
-    settings = make_settings(broker.url, sources, **sections)
+    settings = make_settings(server.url, sources, **sections)
     connection = await connect(settings.broker, login_for(settings.broker, "desk"), "desk")
     try:
         yield House(settings, connection)

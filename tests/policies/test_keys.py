@@ -41,7 +41,9 @@ AT_PLACE = f"p:{GENERATION}:7"
         (KeyScope.NONE, None, True, Key(AT_PLACE, own=False, usable=False)),
     ],
 )
-def test_the_key_of_an_event(scope: KeyScope, own: str | None, tainted: bool, expected: Key) -> None:
+def test_the_key_of_an_event(
+    scope: KeyScope, own: str | None, tainted: bool, expected: Key
+) -> None:
     """Only a durable key of its own outlives the trust in its generation."""
     event = msgspec.structs.replace(EVENT, key_scope=scope)
     assert expected == key_for(event, tainted=tainted, generation=GENERATION, own=own)

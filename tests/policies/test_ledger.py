@@ -428,9 +428,7 @@ OVERTAKEN: list[tuple[str, Row, Expect]] = [
     ("once, lost", changed(ROWS[State.STARTED], attempt=2, lease_until_ms=NOW), DOUBT),
     (
         "idempotent, lost",
-        changed(
-            ROWS[State.STARTED], attempt=2, lease_until_ms=NOW, effect=Effect.IDEMPOTENT
-        ),
+        changed(ROWS[State.STARTED], attempt=2, lease_until_ms=NOW, effect=Effect.IDEMPOTENT),
         RUN,
     ),
     ("not due", changed(ROWS[State.RETRY_WAIT], attempt=2, due_ms=NOW + 1), LATER),

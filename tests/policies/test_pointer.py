@@ -73,7 +73,7 @@ def test_null_is_there() -> None:
 
 
 def test_an_escape_is_read_once() -> None:
-    """"~01" names the key "~1", not "/"."""
+    """ "~01" names the key "~1", not "/"."""
     assert resolve("/~01", {"~1": "right", "/": "wrong"}) == "right"
 
 

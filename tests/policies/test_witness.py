@@ -13,9 +13,7 @@ from fencepost_schemas.standing import Standing
 DIALECT = Dialect(
     scheme="integer", generation_header="x-epoch", window_header="x-floor", reset_events=("reset",)
 )
-AT_5 = Cursor(
-    "crm", "0001-aaaaaaaa", Standing.GENESIS, "l", "o", position=Position("5"), token="a"
-)
+AT_5 = Cursor("crm", "0001-aaaaaaaa", Standing.GENESIS, "l", "o", position=Position("5"), token="a")
 FRESH = Cursor("crm", "0001-aaaaaaaa", Standing.GENESIS, "l", "o", fresh=True)
 GOOD = {"x-epoch": "a", "x-floor": "1"}
 

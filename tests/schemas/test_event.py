@@ -105,9 +105,7 @@ def _assert_safe(headers: dict[str, str]) -> None:
 @ANY
 @given(everything, everything, everything)
 @example(" ", "\r\nNats-Msg-Id: x", "\x7f")
-def test_no_header_carries_what_the_client_would_mangle(
-    kind: str, position: str, key: str
-) -> None:
+def test_no_header_carries_what_the_client_would_mangle(kind: str, position: str, key: str) -> None:
     """No value has a control character, foreign text or outer space; no name is the broker's."""
     event = msgspec.structs.replace(EVENT, type=kind, position=position, key=key)
     _assert_safe(headers_of(event))

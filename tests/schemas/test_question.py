@@ -34,9 +34,7 @@ def test_other_seams_have_other_questions() -> None:
 
 def test_other_rows_attempts_and_kinds_have_other_questions() -> None:
     """A second doubt about the same row is a new question: the first answer does not cover it."""
-    matters = list(
-        product((QuestionKind.DOUBT, QuestionKind.REFUSAL), (ROW, ROW + "d"), range(20))
-    )
+    matters = list(product((QuestionKind.DOUBT, QuestionKind.REFUSAL), (ROW, ROW + "d"), range(20)))
     assert len(matters) == len({row_question_id(*matter) for matter in matters})
     assert row_question_id(QuestionKind.DOUBT, ROW, 11) != row_question_id(
         QuestionKind.DOUBT, ROW + "1", 1

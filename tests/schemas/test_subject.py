@@ -81,9 +81,7 @@ def test_a_slug_is_returned_as_it_is(name: str) -> None:
 
 @pytest.mark.parametrize("name", BAD_SLUGS, ids=ascii)
 @pytest.mark.parametrize("builder", OF_A_SLUG.values(), ids=OF_A_SLUG)
-def test_every_builder_refuses_what_is_no_slug(
-    builder: Callable[[str], object], name: str
-) -> None:
+def test_every_builder_refuses_what_is_no_slug(builder: Callable[[str], object], name: str) -> None:
     """No wildcard, dot, space, capital, control or foreign character gets into any subject.
 
     The empty name is among them: a filter for "" must not become the filter for everything.
@@ -238,7 +236,10 @@ def test_keys_use_every_lane() -> None:
 def _matches(pattern: str, subject: str) -> bool:
     wanted, tokens = pattern.split("."), subject.split(".")
     if wanted[-1] == ">":
-        wanted, tokens = wanted[:-1], tokens[: len(wanted) - 1] if len(tokens) >= len(wanted) else []
+        wanted, tokens = (
+            wanted[:-1],
+            tokens[: len(wanted) - 1] if len(tokens) >= len(wanted) else [],
+        )
     return len(wanted) == len(tokens) and all(
         want in ("*", token) for want, token in zip(wanted, tokens, strict=True)
     )

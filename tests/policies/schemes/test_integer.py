@@ -52,9 +52,7 @@ def test_the_order_of_two_ids(earlier: str, later: str, expected: Order) -> None
 @given(st.integers(), st.integers())
 def test_the_order_is_that_of_the_numbers(earlier: int, later: int) -> None:
     """Within the bound on digits the scheme agrees with arithmetic."""
-    expected = (
-        Order.AFTER if later > earlier else Order.SAME if later == earlier else Order.BEFORE
-    )
+    expected = Order.AFTER if later > earlier else Order.SAME if later == earlier else Order.BEFORE
     assert expected is INTEGER.compare(str(earlier), str(later))
 
 

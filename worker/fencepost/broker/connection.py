@@ -320,17 +320,22 @@ class Connection:
         if denied is None:
             log.warning("broker: %s", error)
             return
-        verb, subject = denied.group(1).lower(), denied.group(2)
-        problem = Denied(
-            f"the broker does not let the {self.role} login "
-            f"{'publish to' if verb == 'publish' else 'subscribe to'} {subject}: "
-            "grant it in the broker's configuration"
-        )
-        log.error("%s", problem)
-        for waiting in list(self._waiting.values()):
-            blocked = waiting.subject == subject or verb == "subscription"
-            if blocked and not waiting.reply.done():
-                waiting.reply.set_exception(problem)
+        # The library hands the text on in lower case, subject and all.
+        verb, subject = denied.group(1).lower(), denied.group(2).lower()
+        blocked = [
+            waiting
+            for waiting in self._waiting.values()
+            if verb == "subscription" or waiting.subject.lower() == subject
+        ]
+        does = "publish to" if verb == "publish" else "subscribe to"
+        for waiting in blocked:
+            self._deny(waiting, does, waiting.subject if verb == "publish" else subject)
+        if not blocked:
+            log.error("%s", _denied(self.role, does, subject))
+
+    def _deny(self, waiting: _Waiting, does: str, subject: str) -> None:
+        if not waiting.reply.done():
+            waiting.reply.set_exception(_denied(self.role, does, subject))
 
     async def reconnected(self) -> None:
         log.info("broker: connected again")
@@ -442,6 +447,13 @@ def _check_version(client: Client, servers: str) -> None:
             f"the broker at {servers} is nats-server {version.major}.{version.minor}: "
             f"fencepost needs {least} or newer"
         )
+
+
+def _denied(role: str, does: str, subject: str) -> Denied:
+    return Denied(
+        f"the broker does not let the {role} login {does} {subject}: "
+        "grant it in the broker's configuration"
+    )
 
 
 def _with_expectation(message: Message) -> dict[str, str]:
