@@ -74,6 +74,6 @@ def turn(
         after_position=str(cursor.position) if cursor.position is not None else "",
         before_generation=generation,
         before_position=str(place(None, first)) if first is not None else "",
-        exact=Reason.WINDOW_EXCEEDED in verdict.reasons,
+        exact=(verdict.kind is Standing.REORIGINATED and Reason.WINDOW_EXCEEDED in verdict.reasons),
     )
     return Turn(begun, parent=cursor.generation, gap=gap)

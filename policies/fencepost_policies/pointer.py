@@ -1,6 +1,10 @@
 """RFC 6901 JSON pointers, read from decoded JSON."""
 
+import re
+
 import msgspec
+
+_INDEX = re.compile("0|[1-9][0-9]{0,9}")
 
 
 class Undecodable(ValueError):
@@ -18,6 +22,8 @@ def check_pointer(pointer: str) -> str:
     """Return the pointer; raise ValueError if it is not one."""
     if pointer and not pointer.startswith("/"):
         raise ValueError(f"{pointer!r} is not a JSON pointer: begin with '/', as in '/task_id'")
+    if re.search("~(?![01])", pointer):
+        raise ValueError(f"{pointer!r} is not a JSON pointer: write '~' as '~0' and '/' as '~1'")
     return pointer
 
 
@@ -40,13 +46,23 @@ def resolve(pointer: str, document: object) -> object:
                 return MISSING
             here = here[token]
         elif isinstance(here, list):
-            plain = token.isascii() and token.isdigit() and (token == "0" or token[0] != "0")
-            if not plain or int(token) >= len(here):
+            if not _INDEX.fullmatch(token) or int(token) >= len(here):
                 return MISSING
             here = here[int(token)]
         else:
             return MISSING
     return here
+
+
+def remove(pointer: str, document: object) -> object:
+    """Return the document without what the pointer names; the given one is left as it is."""
+    head, _, rest = pointer[1:].partition("/")
+    token = head.replace("~1", "/").replace("~0", "~")
+    if not isinstance(document, dict) or token not in document:
+        return document
+    if not rest:
+        return {name: value for name, value in document.items() if name != token}
+    return {**document, token: remove("/" + rest, document[token])}
 
 
 def resolve_text(pointer: str, document: object) -> str | None:

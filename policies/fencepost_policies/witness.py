@@ -41,15 +41,39 @@ class TokenWitness(Witness, Protocol):
         """The token observed on this connection, "" while there is none."""
 
 
+class OverlapProof(Witness, Protocol):
+    """The witness that wants back what we had."""
+
+    @property
+    def owing(self) -> bool:
+        """True while marks are owed: nothing that comes is new yet."""
+
+    @property
+    def repeat(self) -> bool:
+        """True where the last frame was an owed one, which must not be published again."""
+
+    @property
+    def missed(self) -> bool:
+        """True where another event came in the place of an owed one."""
+
+    def silence(self) -> Iterable[Fact]:
+        """Return what to say once the wait for owed events is over."""
+
+
 class Hearing:
     """Collects the facts of one connection attempt, in the order in which they were stated."""
 
     def __init__(
-        self, cursor: Cursor | None, generation: TokenWitness, others: Iterable[Witness]
+        self,
+        cursor: Cursor | None,
+        generation: TokenWitness,
+        others: Iterable[Witness],
+        overlap: OverlapProof,
     ) -> None:
         self.cursor = cursor
         self.generation = generation
-        self.witnesses: tuple[Witness, ...] = (generation, *others)
+        self.overlap = overlap
+        self.witnesses: tuple[Witness, ...] = (generation, *others, overlap)
         self.facts: list[Fact] = []
         self.events = 0
 
@@ -63,6 +87,10 @@ class Hearing:
             self.events += 1
         return self._hear(fact for witness in self.witnesses for fact in witness.arrived(frame))
 
+    def silent(self) -> None:
+        """Hear that the wait for owed events is over."""
+        self._hear(self.overlap.silence())
+
     def evidence(self) -> Evidence:
         fresh = self.cursor is not None and self.cursor.fresh
         return Evidence(requested=self.cursor, genesis=fresh, facts=tuple(self.facts))
@@ -72,9 +100,12 @@ class Hearing:
 
         It takes an event, so that the gap ends at its position. Then a contradiction is enough,
         as is the word of the witness of position; a fresh source has nothing to compare with.
+        While marks are owed, only their own witness can end the wait.
         """
         if not self.events:
             return False
+        if self.overlap.owing:
+            return self.overlap.missed and contradiction(self.facts)
         if self.cursor is None or self.cursor.fresh or contradiction(self.facts):
             return True
         return any(fact.facet is Facet.POSITION for fact in self.facts)

@@ -4,6 +4,8 @@ A position without a generation is not a cursor: ids are reused across generatio
 the smallest thing that can be resumed from.
 """
 
+import re
+
 import msgspec
 
 from fencepost_schemas.limits import EVENT_ID_BYTES_MAX
@@ -21,7 +23,10 @@ class Position(msgspec.Struct, frozen=True, order=False, array_like=True):
     ordinal: int = 0
 
     def __str__(self) -> str:
-        return f"{self.id}+{self.ordinal}" if self.ordinal else self.id
+        # An id may itself end in "+1"; then its ordinal is always written, so that none can pass
+        # for another's position.
+        plain = not self.ordinal and "+" not in self.id
+        return self.id if plain else f"{self.id}+{self.ordinal}"
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
@@ -53,6 +58,10 @@ class Cursor(msgspec.Struct, frozen=True):
     ring: tuple[Mark, ...] = ()
 
 
+# Controls; surrogates, which no encoding takes; and U+FFFD, which stands for bytes that are gone.
+_UNSENDABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff\ufffd]")
+
+
 def sendable(event_id: str) -> bool:
     """Return True if this id can be sent back in a request header, byte for byte.
 
@@ -62,6 +71,6 @@ def sendable(event_id: str) -> bool:
     return (
         bool(event_id)
         and event_id == event_id.strip(" \t")
-        and not any(ord(char) < 0x20 or ord(char) == 0x7F for char in event_id)
+        and not _UNSENDABLE.search(event_id)
         and len(event_id.encode("utf-8", "surrogatepass")) <= EVENT_ID_BYTES_MAX
     )

@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from fencepost_schemas.standing import Standing
+from fencepost_schemas.subject import checked_generation, slug
 
 
 class KeyScope(StrEnum):
@@ -58,6 +59,7 @@ def fingerprint_of(payload: bytes) -> str:
     return hashlib.sha256(payload).hexdigest()
 
 
+_SOURCES = "/sources/"
 _SAFE = "!#$&'()*+,/:;=?@[]~-._"
 
 
@@ -74,10 +76,10 @@ def headers_of(event: ClassifiedEvent) -> dict[str, str]:
     headers = {
         "ce-specversion": "1.0",
         "ce-id": _encode(f"{event.generation}/{event.position}"),
-        "ce-source": f"/sources/{event.source}",
+        "ce-source": f"{_SOURCES}{event.source}",
         "ce-type": _encode(event.type),
-        "ce-time": event.time,
-        "ce-datacontenttype": event.content_type,
+        "ce-time": _encode(event.time),
+        "ce-datacontenttype": _encode(event.content_type),
         "ce-generation": event.generation,
         "ce-position": _encode(event.position),
         "ce-standing": event.standing.value,
@@ -90,7 +92,7 @@ def headers_of(event: ClassifiedEvent) -> dict[str, str]:
     if event.namespace:
         headers["ce-namespace"] = event.namespace
     if event.withheld:
-        headers["ce-withheld"] = event.withheld
+        headers["ce-withheld"] = _encode(event.withheld)
         headers["ce-size"] = str(event.size)
     return headers
 
@@ -98,26 +100,36 @@ def headers_of(event: ClassifiedEvent) -> dict[str, str]:
 def event_of(headers: Mapping[str, str], payload: bytes) -> ClassifiedEvent:
     """Return the event that these headers and bytes carry; raise BadEvent where they do not."""
     try:
-        key = headers.get("ce-key")
-        event = ClassifiedEvent(
-            source=headers["ce-source"].removeprefix("/sources/"),
-            generation=headers["ce-generation"],
-            standing=Standing(headers["ce-standing"]),
-            verdict=Standing(headers["ce-verdict"]),
-            type=_decode(headers["ce-type"]),
-            position=_decode(headers["ce-position"]),
-            fingerprint=headers["ce-fingerprint"],
-            time=headers["ce-time"],
-            payload=payload,
-            key=None if key is None else _decode(key),
-            key_scope=KeyScope(headers["ce-keyscope"]),
-            namespace=headers.get("ce-namespace", ""),
-            content_type=headers.get("ce-datacontenttype", ""),
-            withheld=headers.get("ce-withheld", ""),
-            size=int(headers.get("ce-size", "0")),
-        )
+        event = _read(headers, payload)
+        slug(event.source)
+        checked_generation(event.generation)
     except (KeyError, ValueError) as error:
         raise BadEvent(f"not a classified event: {error}") from None
+    if headers.get("ce-specversion") != "1.0" or not headers["ce-source"].startswith(_SOURCES):
+        raise BadEvent("not a classified event: not CloudEvents 1.0 of a source of this house")
+    if event.size < 0 or (event.withheld and payload):
+        raise BadEvent("not a classified event: its payload is withheld and there, or of no size")
     if not event.withheld and fingerprint_of(payload) != event.fingerprint:
         raise BadEvent("the payload does not match its fingerprint")
     return event
+
+
+def _read(headers: Mapping[str, str], payload: bytes) -> ClassifiedEvent:
+    key = headers.get("ce-key")
+    return ClassifiedEvent(
+        source=headers["ce-source"].removeprefix(_SOURCES),
+        generation=headers["ce-generation"],
+        standing=Standing(headers["ce-standing"]),
+        verdict=Standing(headers["ce-verdict"]),
+        type=_decode(headers["ce-type"]),
+        position=_decode(headers["ce-position"]),
+        fingerprint=headers["ce-fingerprint"],
+        time=_decode(headers["ce-time"]),
+        payload=payload,
+        key=None if key is None else _decode(key),
+        key_scope=KeyScope(headers["ce-keyscope"]),
+        namespace=headers.get("ce-namespace", ""),
+        content_type=_decode(headers.get("ce-datacontenttype", "")),
+        withheld=_decode(headers.get("ce-withheld", "")),
+        size=int(headers.get("ce-size", "0")),
+    )

@@ -44,6 +44,8 @@ NOTE_CHARS_MAX = 2_000
 
 # --- the cursor ---------------------------------------------------------------------------------
 RING_MARKS_MAX = 8
+RECENT_IDS_MAX = 4_096
+"""Ids of one connection that are remembered, to notice one that comes back."""
 
 # --- the pool -----------------------------------------------------------------------------------
 ATTEMPTS_MAX = 5

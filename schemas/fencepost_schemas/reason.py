@@ -23,6 +23,11 @@ class Reason(StrEnum):
     WINDOW_EXCEEDED = "window_exceeded"
     WINDOW_ABSENT = "window_absent"
 
+    OVERLAP_MATCHED = "overlap_matched"
+    OVERLAP_MISSED = "overlap_missed"
+    OVERLAP_OTHER_BYTES = "overlap_other_bytes"
+    OVERLAP_SILENT = "overlap_silent"
+
     RESET_STATUS = "reset_status"
     RESET_EVENT = "reset_event"
     RESET_EMPTY_ID = "reset_empty_id"
@@ -49,6 +54,10 @@ _MEANINGS = {
     Reason.WINDOW_COVERS: "the source declares that it still holds everything we asked for",
     Reason.WINDOW_EXCEEDED: "the source declares that it no longer holds all we asked for",
     Reason.WINDOW_ABSENT: "the source declares no replay window",
+    Reason.OVERLAP_MATCHED: "the source gave back the events that we had, byte for byte",
+    Reason.OVERLAP_MISSED: "another event came where one that we had was due",
+    Reason.OVERLAP_OTHER_BYTES: "an id that we had came back with other bytes",
+    Reason.OVERLAP_SILENT: "events that we had did not come back in time",
     Reason.RESET_STATUS: "the source refused our position",
     Reason.RESET_EVENT: "the source sent its reset event",
     Reason.RESET_EMPTY_ID: "the source took its id back with an empty one",

@@ -89,7 +89,10 @@ def encode_row(row: Row) -> bytes:
 
 def decode_row(payload: bytes) -> Row:
     """Return the row; raise UnknownRowVersion, or msgspec.DecodeError where it is no row."""
-    version = _version_decoder.decode(payload).version
+    try:
+        version = _version_decoder.decode(payload).version
+    except RecursionError:
+        raise msgspec.DecodeError("too deep to be a row") from None
     if version != ROW_VERSION:
         raise UnknownRowVersion(
             f"ledger row of version {version}; this release knows {ROW_VERSION}: upgrade the worker"

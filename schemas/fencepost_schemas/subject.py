@@ -33,6 +33,11 @@ def slug(text: str) -> str:
     return text
 
 
+def checked_generation(text: str) -> str:
+    """Return the name of a generation; raise BadSubject for anything else."""
+    return _checked(_GENERATION, text)
+
+
 def digest_token(*parts: str, chars: int = 26) -> str:
     """Return lower-case base32 of blake2b-128 over the parts; it tells nothing of the text."""
     hashed = hashlib.blake2b(digest_size=16)
@@ -87,7 +92,8 @@ class Subjects(msgspec.Struct, frozen=True):
 
     def events_of(self, source: str | None = None) -> str:
         """The filter over one source's events, or over all."""
-        return f"{self.prefix}.events.{slug(source)}.>" if source else f"{self.prefix}.events.>"
+        named = f"{slug(source)}." if source is not None else ""
+        return f"{self.prefix}.events.{named}>"
 
     def epoch(self, source: str, generation: str) -> str:
         return f"{self.prefix}.epochs.{slug(source)}.{_checked(_GENERATION, generation)}"
@@ -107,7 +113,7 @@ class Subjects(msgspec.Struct, frozen=True):
         return f"{self.prefix}.questions.{slug(source)}.{_checked(_TOKEN, question)}"
 
     def questions_of(self, source: str | None = None) -> str:
-        return f"{self.prefix}.questions.{slug(source) if source else '*'}.*"
+        return f"{self.prefix}.questions.{slug(source) if source is not None else '*'}.*"
 
     def question_anywhere(self, question: str) -> str:
         """The filter that finds a question by its id alone."""
@@ -173,6 +179,7 @@ LEDGER = "FENCEPOST_LEDGER"
 
 def stream_plans(prefix: str) -> tuple[StreamPlan, ...]:
     """Return the stream table for one prefix."""
+    slug(prefix)
     return (
         StreamPlan(
             EVENTS,

@@ -1,7 +1,7 @@
 """Proves that pointers are those of RFC 6901, and that no document can bring the reader down."""
 
 import json
-from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -103,10 +103,8 @@ def test_what_cannot_be_read_is_undecodable(text: str | bytes) -> None:
 @given(st.text() | st.binary())
 def test_no_text_brings_the_reader_down(text: str | bytes) -> None:
     """Arbitrary data is read or refused; nothing else is ever raised."""
-    try:
+    with suppress(Undecodable):
         resolve_text("/a/0", read_json(text))
-    except Undecodable:
-        pass
 
 
 documents = st.recursive(
@@ -117,11 +115,11 @@ documents = st.recursive(
 
 
 def _paths(document: object, path: str = "") -> list[tuple[str, object]]:
-    escape: Callable[[str], str] = lambda key: key.replace("~", "~0").replace("/", "~1")  # noqa: E731
     found = [(path, document)]
     if isinstance(document, dict):
         for key, value in document.items():
-            found += _paths(value, f"{path}/{escape(key)}")
+            token = key.replace("~", "~0").replace("/", "~1")
+            found += _paths(value, f"{path}/{token}")
     if isinstance(document, list):
         for index, value in enumerate(document):
             found += _paths(value, f"{path}/{index}")

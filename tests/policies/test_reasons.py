@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
-from fencepost_policies.dialects.plain import Dialect, hearing
+from fencepost_policies.dialects.plain import Dialect, asks, hearing
 from fencepost_policies.judge import judge
+from fencepost_policies.overlap import digest_of
 from fencepost_policies.witness import Opening
-from fencepost_schemas.cursor import Cursor, Position
+from fencepost_schemas.cursor import Cursor, Mark, Position
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Frame
 from fencepost_schemas.standing import Standing
@@ -21,6 +22,7 @@ class Connection(msgspec.Struct, frozen=True):
     cursor: Cursor | None
     opening: Opening
     frames: tuple[Frame, ...]
+    dialect: Dialect = DIALECT
 
 
 def answer(status: int = 200, **headers: str) -> Opening:
@@ -36,6 +38,12 @@ def at(**changes: object) -> Cursor:
 
 
 GOOD = answer(epoch="a", floor="1")
+PROBED = Dialect(scheme="integer", overlap="on")
+RING = tuple(
+    Mark(Position(number), digest_of(event(number, kind)))
+    for number, kind in (("3", "x"), ("4", "y"), ("5", "x"))
+)
+RINGED = at(ring=RING)
 
 CONNECTIONS: dict[Reason, Connection] = {
     Reason.FIRST_CONNECTION: Connection(at(fresh=True, position=None), GOOD, (event("1"),)),
@@ -54,15 +62,24 @@ CONNECTIONS: dict[Reason, Connection] = {
     Reason.RESET_STATUS: Connection(AT_5, answer(410), ()),
     Reason.RESET_EVENT: Connection(AT_5, GOOD, (event(None, "reset"),)),
     Reason.RESET_EMPTY_ID: Connection(AT_5, GOOD, (event(""),)),
+    Reason.OVERLAP_MATCHED: Connection(
+        RINGED, answer(), (event("4", "y"), event("5", "x"), event("6")), PROBED
+    ),
+    Reason.OVERLAP_MISSED: Connection(RINGED, answer(), (event("6"),), PROBED),
+    Reason.OVERLAP_OTHER_BYTES: Connection(RINGED, answer(), (event("4", "z"),), PROBED),
+    Reason.OVERLAP_SILENT: Connection(RINGED, answer(), (), PROBED),
     Reason.NOTHING_SHOWN: Connection(AT_5, GOOD, ()),
 }
 
 
 def reasons_of(connection: Connection) -> tuple[Reason, ...]:
-    heard = hearing(DIALECT, connection.cursor)
+    cursor, dialect = connection.cursor, connection.dialect
+    ask = next(iter(asks(dialect, cursor)), None) if cursor is not None else None
+    heard = hearing(dialect, cursor, ask)
     heard.opened(connection.opening)
     for frame in connection.frames:
         heard.arrived(frame)
+    heard.silent()
     return judge(heard.evidence()).reasons
 
 

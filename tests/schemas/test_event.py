@@ -17,7 +17,7 @@ from fencepost_schemas.event import (
 )
 from fencepost_schemas.standing import Standing
 
-ANY = settings(deadline=None, max_examples=200)
+ANY = settings(deadline=None, max_examples=100)
 everything = st.text(alphabet=st.characters(), max_size=40)  # lone surrogates included
 
 EVENT = ClassifiedEvent(

@@ -18,7 +18,7 @@ from fencepost_schemas.subject import (
     stream_plans,
 )
 
-ANY = settings(deadline=None, max_examples=200)
+ANY = settings(deadline=None, max_examples=100)
 GENERATION = "0003-k7f2abcd"
 SUBJECTS = Subjects()
 
@@ -28,7 +28,7 @@ generations = st.from_regex(r"[0-9]{4,6}-[a-z2-7]{8}", fullmatch=True).filter(st
 GOOD_SLUGS = ("a", "7", "a-b", "a--b", "billing", "0", "a" * SLUG_CHARS_MAX)
 BAD_SLUGS = (
     "", "-", "-a", "a-", "A", "aB", "a.b", ".", "..", "*", ">", "a*", "a>", "a b", " a", "a ",
-    "a\n", "\na", "a\t", "a\r", "a\0", "a\x7f", "a_b", "a/b", "a%2e", "ä", "a\u0661", "ａ",
+    "a\n", "\na", "a\t", "a\r", "a\0", "a\x7f", "a_b", "a/b", "a%2e", "ä", "a\u0661", "\uff41",
     "a\u200b", "\ud800", "$JS", "a" * (SLUG_CHARS_MAX + 1),
 )  # fmt: skip
 BAD_TOKENS = (
@@ -79,35 +79,37 @@ def test_a_slug_is_returned_as_it_is(name: str) -> None:
     assert name == slug(name)
 
 
-@pytest.mark.parametrize("name", BAD_SLUGS, ids=ascii)
+def accepted(builder: Callable[[str], object], names: tuple[str, ...]) -> list[str]:
+    """Return the names that the builder does not refuse."""
+    taken = []
+    for name in names:
+        try:
+            builder(name)
+        except BadSubject:
+            continue
+        taken.append(name)
+    return taken
+
+
 @pytest.mark.parametrize("builder", OF_A_SLUG.values(), ids=OF_A_SLUG)
-def test_every_builder_refuses_what_is_no_slug(builder: Callable[[str], object], name: str) -> None:
+def test_every_builder_refuses_what_is_no_slug(builder: Callable[[str], object]) -> None:
     """No wildcard, dot, space, capital, control or foreign character gets into any subject.
 
     The empty name is among them: a filter for "" must not become the filter for everything.
     """
-    with pytest.raises(BadSubject):
-        builder(name)
+    assert accepted(builder, BAD_SLUGS) == []
 
 
-@pytest.mark.parametrize("token", BAD_TOKENS, ids=ascii)
 @pytest.mark.parametrize("builder", OF_A_TOKEN.values(), ids=OF_A_TOKEN)
-def test_every_builder_refuses_what_is_no_token(
-    builder: Callable[[str], object], token: str
-) -> None:
+def test_every_builder_refuses_what_is_no_token(builder: Callable[[str], object]) -> None:
     """Ids of questions, seams and rows are checked as strictly as names."""
-    with pytest.raises(BadSubject):
-        builder(token)
+    assert accepted(builder, BAD_TOKENS) == []
 
 
-@pytest.mark.parametrize("name", BAD_GENERATIONS, ids=ascii)
 @pytest.mark.parametrize("builder", OF_A_GENERATION.values(), ids=OF_A_GENERATION)
-def test_every_builder_refuses_what_is_no_generation(
-    builder: Callable[[str], object], name: str
-) -> None:
+def test_every_builder_refuses_what_is_no_generation(builder: Callable[[str], object]) -> None:
     """Only names that this house minted for a generation stand in a subject."""
-    with pytest.raises(BadSubject):
-        builder(name)
+    assert accepted(builder, BAD_GENERATIONS) == []
 
 
 @ANY
@@ -155,7 +157,7 @@ def test_a_lane_out_of_range_is_refused(lane: int) -> None:
         "fp.events.crm.0003-k7f2abcd.resumed.007",
         "fp.events.crm.0003-k7f2abcd.resumed.64",
         "fp.events.crm.0003-k7f2abcd.resumed.-1",
-        "fp.events.crm.0003-k7f2abcd.resumed.٠٧",
+        "fp.events.crm.0003-k7f2abcd.resumed.\u0660\u0667",
         "fp.events.crm.0003-k7f2abcd.resumed.07\n",
         "fp.events.crm.0003-k7f2abcd.RESUMED.07",
         "fp.events.crm.0003-k7f2abcd.trusted.07",

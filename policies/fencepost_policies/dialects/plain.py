@@ -1,7 +1,10 @@
 """Plain SSE: a source that its own configuration describes, signal by signal."""
 
+from typing import Literal
+
 import msgspec
 
+from fencepost_policies.overlap import Ask, asks_for
 from fencepost_policies.pointer import Undecodable, check_pointer, read_json, resolve
 from fencepost_policies.schemes.integer import Integer
 from fencepost_policies.schemes.opaque import Opaque
@@ -9,6 +12,7 @@ from fencepost_policies.schemes.scheme import Scheme
 from fencepost_policies.witness import Hearing
 from fencepost_policies.witnesses.generation import GenerationWitness
 from fencepost_policies.witnesses.order import OrderWitness
+from fencepost_policies.witnesses.overlap import OverlapWitness
 from fencepost_policies.witnesses.reset import ResetWitness
 from fencepost_policies.witnesses.window import WindowWitness
 from fencepost_schemas.cursor import Cursor
@@ -26,6 +30,11 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     of it. `window_header` is the response header that names the oldest id still held.
     `reset_events` are event types that mean a reset, `ignore` types that are no events at all
     (heartbeats). `type` is where an event's type is: "sse" or a JSON pointer.
+
+    `overlap` says whether to resume from further back and want what we had given back: "auto" does
+    where the source declares no generation or no window. `volatile` are JSON pointers to what
+    differs each time an event is sent. `join` is what is known of the step from replayed to live
+    events: "atomic" loses nothing, "racy" is known to and gets an audit, "unknown" is neither.
     """
 
     scheme: str = "opaque"
@@ -36,6 +45,9 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reset_events: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     type: str = "sse"
+    overlap: Literal["auto", "on", "off"] = "auto"
+    volatile: tuple[str, ...] = ()
+    join: Literal["atomic", "racy", "unknown"] = "unknown"
 
     def __post_init__(self) -> None:
         if self.scheme not in SCHEMES:
@@ -43,11 +55,34 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         check_pointer(self.generation_pointer)
         if self.type != "sse":
             check_pointer(self.type)
+        for pointer in self.volatile:
+            check_pointer(pointer)
 
 
-def hearing(dialect: Dialect, cursor: Cursor | None) -> Hearing:
-    """Return a hearing for one connection attempt, with the dialect's witnesses."""
+def asks(dialect: Dialect, cursor: Cursor) -> tuple[Ask, ...]:
+    """Return what to ask a source for, the best proof first.
+
+    Without a probe that is the position reached; nothing comes back where there is none to ask for.
+    """
+    declares = (dialect.generation_header or dialect.generation_pointer) and dialect.window_header
+    wanted = dialect.overlap == "on" or (dialect.overlap == "auto" and not declares)
+    probes = asks_for(cursor.ring) if wanted else ()
+    if probes or cursor.position is None or not cursor.position.id:
+        return probes
+    return (Ask(cursor.position),)
+
+
+def hearing(
+    dialect: Dialect, cursor: Cursor | None, ask: Ask | None = None, *, last_chance: bool = True
+) -> Hearing:
+    """Return a hearing for one connection attempt, with the dialect's witnesses.
+
+    `ask` is what the attempt resumes from, `last_chance` that no other follows it.
+    """
     scheme = SCHEMES[dialect.scheme]
+    asked = cursor
+    if cursor is not None and ask is not None:
+        asked = msgspec.structs.replace(cursor, position=ask.position)
     generation = GenerationWitness(
         cursor,
         header=dialect.generation_header,
@@ -58,9 +93,14 @@ def hearing(dialect: Dialect, cursor: Cursor | None) -> Hearing:
         cursor,
         generation,
         (
-            ResetWitness(cursor, events=frozenset(dialect.reset_events)),
-            OrderWitness(cursor, scheme),
-            WindowWitness(cursor, scheme, header=dialect.window_header),
+            ResetWitness(asked, events=frozenset(dialect.reset_events)),
+            OrderWitness(asked, scheme),
+            WindowWitness(asked, scheme, header=dialect.window_header),
+        ),
+        OverlapWitness(
+            ask.owed if ask is not None else (),
+            volatile=dialect.volatile,
+            last_chance=last_chance,
         ),
     )
 
@@ -71,13 +111,13 @@ def counts(dialect: Dialect, frame: Frame) -> bool:
 
 
 def type_of(dialect: Dialect, frame: Frame) -> str:
-    """Return the event's type, "" where the pointer finds none."""
-    if dialect.type == "sse":
-        return frame.event
-    try:
-        found = resolve(dialect.type, read_json(frame.data or ""))
-    except Undecodable:
-        return ""
+    """Return the event's type, "" where there is none or it is too long to be one."""
+    found: object = frame.event
+    if dialect.type != "sse":
+        try:
+            found = resolve(dialect.type, read_json(frame.data or ""))
+        except Undecodable:
+            return ""
     if not isinstance(found, str):
         return ""
     return found if len(found.encode("utf-8", "surrogatepass")) <= TYPE_BYTES_MAX else ""

@@ -53,7 +53,7 @@ def heard(
 def test_the_floor_of_the_window(
     position: Position | None, scheme: Scheme, floor: str | None, expected: tuple[Finding, Reason]
 ) -> None:
-    """A floor up to the next id proves, one above it contradicts, and no readable floor is silent."""
+    """A floor up to the next id proves, one above it contradicts; an unreadable one is silent."""
     fact = heard(position, scheme, floor)
     assert expected == (fact.finding, fact.reason)
 

@@ -14,7 +14,7 @@ from fencepost.broker.connection import Connection
 from fencepost.pool.deliveries import ACK, TERM, settle_together
 from fencepost.pool.drive import Done, Driver
 from fencepost.pool.seams import Seams
-from fencepost_policies.ledger import Answered
+from fencepost_policies.plan import Answered
 from fencepost_schemas.question import Answer, Held, Question, QuestionKind
 from fencepost_schemas.subject import QUESTIONS, Subjects
 

@@ -10,7 +10,7 @@ from fencepost.broker.connection import Connection, Message, NotStored
 from fencepost.errors import NotFine
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.work import Work
-from fencepost_policies.ledger import Notice
+from fencepost_policies.plan import Notice
 from fencepost_schemas.question import (
     Held,
     Question,

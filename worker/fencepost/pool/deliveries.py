@@ -15,11 +15,11 @@ from fencepost.pool.ask import held_subject
 from fencepost.pool.drive import Done, Driver
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.seams import Seams
-from fencepost.pool.work import Ruled, Work, make_work
-from fencepost_policies.ledger import Settlement
-from fencepost_schemas.event import BadEvent, event_of
+from fencepost.pool.work import Ruled, Work, make_work, namespace_of
+from fencepost_policies.plan import Settlement
+from fencepost_schemas.event import BadEvent, ClassifiedEvent, event_of
 from fencepost_schemas.question import Held
-from fencepost_schemas.subject import Subjects
+from fencepost_schemas.subject import BadSubject, Subjects, slug
 
 log = logging.getLogger("fencepost.pool")
 
@@ -50,7 +50,7 @@ class Deliveries:
         """See one delivery through, and settle it."""
         headers = message.headers or {}
         try:
-            event = event_of(headers, message.data)
+            event = self._event_of(message)
         except BadEvent as error:
             log.error("%s: %s; it is taken out of the stream", message.subject, error)
             await self._connection.post(message.reply, TERM)
@@ -66,6 +66,25 @@ class Deliveries:
         word = settle_together([await self._see_through(work, ruled) for work in works])
         if word is not None:
             await self._connection.post(message.reply, word)
+
+    def _event_of(self, message: Msg) -> ClassifiedEvent:
+        """Return the event; raise BadEvent for anything else, which a forger may have put there.
+
+        A bridge may publish to its own source's subjects only, so the headers have to say the same.
+        """
+        event = event_of(message.headers or {}, message.data)
+        try:
+            told = self._subjects.parse_event(message.subject)
+            slug(namespace_of(event))
+        except BadSubject as error:
+            raise BadEvent(str(error)) from None
+        if (told.source, told.generation, told.standing) != (
+            event.source,
+            event.generation,
+            event.standing,
+        ):
+            raise BadEvent("its headers do not say what its subject says")
+        return event
 
     async def _see_through(self, work: Work, ruled: Ruled) -> Done:
         done = await self._driver.arrived(work, ruled)

@@ -17,16 +17,8 @@ from fencepost.pool.run import run_handler
 from fencepost.pool.work import Ruled, Work, arrival, row_subject
 from fencepost.ports import Found, Ledger
 from fencepost.settings import Pool
-from fencepost_policies.ledger import (
-    Answered,
-    Arrived,
-    Given,
-    Notice,
-    Plan,
-    Settlement,
-    Start,
-    step,
-)
+from fencepost_policies.ledger import step
+from fencepost_policies.plan import Answered, Arrived, Given, Notice, Plan, Settlement, Start
 from fencepost_schemas.row import Row, UnknownRowVersion
 from fencepost_schemas.subject import Subjects
 

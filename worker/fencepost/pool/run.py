@@ -12,7 +12,7 @@ from fencepost.clock import draw_s
 from fencepost.pool.work import Work
 from fencepost.settings import Pool
 from fencepost.telemetry import PROCESS, remote_context, tracer
-from fencepost_policies.ledger import Finished, Outcome
+from fencepost_policies.plan import Finished, Outcome
 from fencepost_policies.retry import wait_bounds
 from fencepost_schemas.row import Row
 
@@ -45,21 +45,30 @@ async def run_handler(work: Work, row: Row, pool: Pool, headers: Mapping[str, st
             "fencepost.attempt": row.attempt,
         },
     ):
+        limit = asyncio.timeout(pool.handler_timeout_s)
         try:
-            async with asyncio.timeout(pool.handler_timeout_s):
+            async with limit:
                 result = await handler.function(work.payload, **arguments)
         except Reject as rejected:
             return _finished(row, pool, Outcome.REJECTED, f"rejected: {rejected}")
         except NotApplied as proven:
             return _finished(row, pool, Outcome.NOT_APPLIED, f"not applied: {proven}")
-        except TimeoutError:
-            return _finished(
-                row, pool, Outcome.UNKNOWN, f"ran into its limit of {pool.handler_timeout_s:g} s"
-            )
-        except Exception as error:  # whatever a handler may raise
-            log.warning("%s: %s", handler.name, type(error).__name__, exc_info=error)
-            return _finished(row, pool, Outcome.UNKNOWN, f"{type(error).__name__}: {error}")
+        except (Exception, asyncio.CancelledError) as error:  # whatever a handler may raise
+            if _stopped(error):
+                raise
+            if limit.expired():
+                text = f"ran into its limit of {pool.handler_timeout_s:g} s"
+            else:
+                text = f"{type(error).__name__}: {error}"
+                log.warning("%s: %s", handler.name, type(error).__name__, exc_info=error)
+            return _finished(row, pool, Outcome.UNKNOWN, text)
     return Finished(row.claim, Outcome.APPLIED, result_digest=_digest(result))
+
+
+def _stopped(error: BaseException) -> bool:
+    """Return True if this worker is being ended, and not just something the handler waited for."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 def _finished(row: Row, pool: Pool, outcome: Outcome, error: str) -> Finished:

@@ -5,7 +5,7 @@ from fencepost.pool.ask import Desk, held_subject
 from fencepost.pool.drive import Done, Driver
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.work import Ruled, Work, make_work
-from fencepost_policies.ledger import Settlement
+from fencepost_policies.plan import Settlement
 from fencepost_schemas.event import event_of
 from fencepost_schemas.question import Held, Ruling
 from fencepost_schemas.subject import Subjects

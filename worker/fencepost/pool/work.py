@@ -5,7 +5,7 @@ import msgspec
 from fencepost.app import Handler, Undecodable
 from fencepost_policies.disposition import dispose
 from fencepost_policies.keys import Key, key_for, key_in
-from fencepost_policies.ledger import Arrived, Start
+from fencepost_policies.plan import Arrived, Start
 from fencepost_schemas.event import ClassifiedEvent, KeyScope
 from fencepost_schemas.question import Held, Ruling
 from fencepost_schemas.subject import Subjects, digest_token

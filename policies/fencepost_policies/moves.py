@@ -1,0 +1,239 @@
+"""The moves of the ledger: each builds the plan that answers one word in one state.
+
+A move gets the row as it stands (None where it is absent), what was given, and the broker's time.
+"""
+
+import msgspec
+
+from fencepost_policies.disposition import Action
+from fencepost_policies.plan import (
+    Answered,
+    Arrived,
+    Finished,
+    Given,
+    Notice,
+    Plan,
+    Settlement,
+)
+from fencepost_schemas.limits import ATTEMPTS_MAX, NOTE_CHARS_MAX
+from fencepost_schemas.row import Effect, Row, State
+
+
+def start(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """Claim and start in one write: attempt n+1, under a lease."""
+    assert isinstance(given, Arrived | Answered)
+    begun = row if row is not None else _fresh(given, State.STARTED, now_ms)
+    if isinstance(given, Arrived):
+        begun = _brought_by(begun, given)
+    started = msgspec.structs.replace(
+        begun,
+        state=State.STARTED,
+        attempt=begun.attempt + 1,
+        claim=given.start.claim,
+        owner=given.start.owner,
+        lease_until_ms=now_ms + given.start.lease_ms,
+        quarantine_until_ms=now_ms + given.start.timeout_ms + given.start.lease_ms,
+        due_ms=0,
+        error="",
+        changed_ms=now_ms,
+        actor=given.actor or begun.actor,
+    )
+    return Plan(write=started, run=True)
+
+
+def _brought_by(row: Row, given: Arrived) -> Row:
+    """Return the row as the arrival that starts it has it.
+
+    It belongs to the generation that brought the event now, so that a ruling on an older one no
+    longer reaches it. The stricter effect counts, for what may have been started cannot be run
+    again because the code was changed.
+    """
+    strict = given.action is Action.RUN_ONE_ATTEMPT or given.effect is Effect.ONCE
+    return msgspec.structs.replace(
+        row,
+        effect=Effect.ONCE if strict else row.effect,
+        source=given.source,
+        generation=given.generation,
+        position=given.position,
+        standing=given.standing,
+    )
+
+
+def _fresh(given: Given, state: State, now_ms: int) -> Row:
+    assert isinstance(given, Arrived), "only an arrival can meet an absent row"
+    return Row(
+        state=state,
+        handler=given.handler,
+        namespace=given.namespace,
+        key=given.key,
+        fingerprint=given.fingerprint,
+        effect=given.effect,
+        standing=given.standing,
+        source=given.source,
+        generation=given.generation,
+        position=given.position,
+        first_seen_ms=now_ms,
+        changed_ms=now_ms,
+        actor=given.actor,
+    )
+
+
+def _to(row: Row, state: State, now_ms: int, *, error: str = "", actor: str = "") -> Row:
+    return msgspec.structs.replace(
+        row,
+        state=state,
+        changed_ms=now_ms,
+        error=error[:NOTE_CHARS_MAX],
+        actor=actor or row.actor,
+        lease_until_ms=0,
+        due_ms=0,
+    )
+
+
+def park_pending(row: Row | None, given: Given, now_ms: int) -> Plan:
+    write = _fresh(given, State.PENDING, now_ms) if row is None else None
+    return Plan(write=write, publish=(Notice.HOLD,), settle=Settlement.ACK)
+
+
+def park_refused(row: Row | None, given: Given, now_ms: int) -> Plan:
+    assert isinstance(given, Arrived)
+    error = given.withheld or "no usable key in a doubtful lineage"
+    refused = None
+    if row is None:
+        refused = _to(_fresh(given, State.REFUSED, now_ms), State.REFUSED, now_ms, error=error)
+    elif given.withheld and row.state is not State.REFUSED:
+        # A question about a row is only answered if the row waits for it.
+        refused = _to(row, State.REFUSED, now_ms, error=error)
+    notice = Notice.ASK_REFUSAL if given.withheld else Notice.HOLD
+    return Plan(write=refused, publish=(notice,), settle=Settlement.ACK, note=error)
+
+
+def deny(row: Row | None, given: Given, now_ms: int) -> Plan:
+    assert isinstance(given, Arrived | Answered)
+    standing = row if row is not None else _fresh(given, State.DENIED, now_ms)
+    denied = _to(standing, State.DENIED, now_ms, actor=given.actor)
+    return Plan(write=denied, settle=Settlement.ACK)
+
+
+def bury_undecodable(row: Row | None, given: Given, now_ms: int) -> Plan:
+    assert isinstance(given, Arrived)
+    buried = row if row is not None else _fresh(given, State.REJECTED, now_ms)
+    rejected = _to(buried, State.REJECTED, now_ms, error=given.undecodable)
+    return Plan(write=rejected, publish=(Notice.BURY,), settle=Settlement.ACK)
+
+
+def skip(row: Row | None, given: Given, now_ms: int) -> Plan:
+    return Plan(settle=Settlement.ACK, note="already decided")
+
+
+def conflict(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """Record the other payload beside the first row, which is left as it is."""
+    assert isinstance(given, Arrived)
+    beside = msgspec.structs.replace(given, key=conflict_key(given.key, given.fingerprint))
+    conflict = msgspec.structs.replace(
+        _fresh(beside, State.CONFLICT, now_ms),
+        error="the key was used before with another payload",
+    )
+    return Plan(write=conflict, publish=(Notice.BURY,), settle=Settlement.ACK)
+
+
+def conflict_key(key: str, fingerprint: str) -> str:
+    """Return the key of the row that records a conflict: one a payload, so that it repeats."""
+    return f"c:{key}:{fingerprint}"
+
+
+def wait_for_lease(row: Row | None, given: Given, now_ms: int) -> Plan:
+    assert row is not None
+    return Plan(settle=Settlement.LATER, delay_ms=max(1, row.lease_until_ms - now_ms))
+
+
+def wait_until_due(row: Row | None, given: Given, now_ms: int) -> Plan:
+    assert row is not None
+    return Plan(settle=Settlement.LATER, delay_ms=max(1, row.due_ms - now_ms))
+
+
+def wait_out_quarantine(row: Row | None, given: Given, now_ms: int) -> Plan:
+    assert row is not None
+    return Plan(settle=Settlement.LATER, delay_ms=max(1, row.quarantine_until_ms - now_ms))
+
+
+def recover(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """A worker started and never came back: run again where that is harmless, else ask."""
+    assert row is not None
+    if row.effect is Effect.ONCE or not _may_run(given):
+        error = f"attempt {row.attempt} started and its worker did not come back"
+        return _doubt(row, now_ms, error)
+    if row.attempt >= ATTEMPTS_MAX:
+        return _bury(row, now_ms, f"{row.attempt} attempts started and none came back")
+    return start(row, given, now_ms)
+
+
+def _may_run(given: Given) -> bool:
+    """Return True unless this arrival is one that may not run by itself."""
+    if isinstance(given, Arrived):
+        permitted = given.action in (Action.RUN, Action.RUN_ONE_ATTEMPT)
+        return permitted and not given.withheld and not given.undecodable
+    return True
+
+
+def _doubt(row: Row, now_ms: int, error: str) -> Plan:
+    doubtful = _to(row, State.IN_DOUBT, now_ms, error=error)
+    return Plan(write=doubtful, publish=(Notice.ASK_DOUBT,), settle=Settlement.ACK, note=error)
+
+
+def _bury(row: Row, now_ms: int, error: str) -> Plan:
+    rejected = _to(row, State.REJECTED, now_ms, error=error)
+    return Plan(write=rejected, publish=(Notice.BURY,), settle=Settlement.ACK, note=error)
+
+
+def ask_again(row: Row | None, given: Given, now_ms: int) -> Plan:
+    return Plan(publish=(Notice.ASK_DOUBT,), settle=Settlement.ACK)
+
+
+def commit(row: Row | None, given: Given, now_ms: int) -> Plan:
+    assert row is not None
+    assert isinstance(given, Finished)
+    applied = _to(row, State.APPLIED, now_ms)
+    applied = msgspec.structs.replace(applied, result_digest=given.result_digest)
+    return Plan(write=applied, settle=Settlement.ACK)
+
+
+def reject(row: Row | None, given: Given, now_ms: int) -> Plan:
+    assert row is not None
+    assert isinstance(given, Finished)
+    return _bury(row, now_ms, given.error)
+
+
+def retry(row: Row | None, given: Given, now_ms: int) -> Plan:
+    assert row is not None
+    assert isinstance(given, Finished)
+    if row.attempt >= ATTEMPTS_MAX:
+        return _bury(row, now_ms, given.error)
+    waiting = _to(row, State.RETRY_WAIT, now_ms, error=given.error)
+    waiting = msgspec.structs.replace(waiting, due_ms=now_ms + given.retry_ms)
+    return Plan(write=waiting, settle=Settlement.LATER, delay_ms=given.retry_ms, note=given.error)
+
+
+def unknown(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """The handler failed and cannot say whether it happened."""
+    assert row is not None
+    assert isinstance(given, Finished)
+    if row.effect is Effect.ONCE:
+        return _doubt(row, now_ms, given.error)
+    return retry(row, given, now_ms)
+
+
+def rule_applied(row: Row | None, given: Given, now_ms: int) -> Plan:
+    assert row is not None
+    assert isinstance(given, Answered)
+    applied = _to(row, State.APPLIED, now_ms, error=row.error, actor=given.actor)
+    return Plan(write=applied, settle=Settlement.ACK)
+
+
+def silent(row: Row | None, given: Given, now_ms: int) -> Plan:
+    return Plan(settle=Settlement.SILENT)
+
+
+def moot(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """An answer that its row no longer waits for: it has done its work, or was overtaken."""
+    return Plan(settle=Settlement.ACK, note="the row no longer waits for this answer")

@@ -1,0 +1,100 @@
+"""What a ledger row can meet, and what is to be done about it: the nouns of the state machine."""
+
+from enum import StrEnum
+
+import msgspec
+
+from fencepost_policies.disposition import Action
+from fencepost_schemas.question import Ruling
+from fencepost_schemas.row import Effect, Row
+from fencepost_schemas.standing import Standing
+
+
+# --- what happened ------------------------------------------------------------------------------
+class Start(msgspec.Struct, frozen=True):
+    """A worker's offer to run: `claim` is a fresh random name, times are milliseconds."""
+
+    claim: str
+    owner: str
+    lease_ms: int
+    timeout_ms: int
+
+
+class Arrived(msgspec.Struct, frozen=True):
+    """An event has come for a handler, or a ruling has come for an event that was held."""
+
+    action: Action
+    start: Start
+    handler: str
+    namespace: str
+    key: str
+    fingerprint: str
+    effect: Effect
+    standing: Standing
+    source: str
+    generation: str
+    position: str
+    withheld: str = ""
+    undecodable: str = ""
+    actor: str = ""
+
+
+class Outcome(StrEnum):
+    APPLIED = "applied"
+    REJECTED = "rejected"
+    NOT_APPLIED = "not_applied"
+    """The handler proves that there was no effect."""
+    UNKNOWN = "unknown"
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """A handler has ended. `retry_ms` is the wait that was drawn in case it may run again."""
+
+    claim: str
+    outcome: Outcome
+    result_digest: str = ""
+    error: str = ""
+    retry_ms: int = 0
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """A person or a checker has ruled on a doubt or a refusal of this row."""
+
+    ruling: Ruling
+    actor: str
+    attempt: int
+    start: Start
+
+
+Given = Arrived | Finished | Answered
+
+
+# --- what is to be done -------------------------------------------------------------------------
+class Notice(StrEnum):
+    """What is published besides the row; the pool knows how each looks."""
+
+    HOLD = "hold"
+    """Keep the event's bytes at the desk, under the question of its seam."""
+    ASK_DOUBT = "ask_doubt"
+    ASK_REFUSAL = "ask_refusal"
+    BURY = "bury"
+    """Publish the event to the dead."""
+
+
+class Settlement(StrEnum):
+    ACK = "ack"
+    LATER = "later"
+    """Ask the broker to deliver again after `delay_ms`."""
+    SILENT = "silent"
+    """Neither ack nor nak: another worker owns the row, and its word counts."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What to do, in the order of the fields. With `run`, the outcome comes back to `step`."""
+
+    write: Row | None = None
+    run: bool = False
+    publish: tuple[Notice, ...] = ()
+    settle: Settlement = Settlement.SILENT
+    delay_ms: int = 0
+    note: str = ""
