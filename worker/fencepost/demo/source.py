@@ -3,7 +3,9 @@
 Run as `python -m fencepost.demo.source`. It keeps its events in memory. A client that sends an id
 which this replica holds gets what came after it; one that sends an id from elsewhere gets 200 and
 whatever comes next, like most servers. With `--declare` it names its generation and the oldest id
-that it holds, which is all that a client needs to know better.
+that it holds, which is all that a client needs to know better. With `--window N` it holds the last
+N events only, and counts on from whatever id a client names: past the window it starts afresh
+without a word, and the ids happen to align.
 
 Everything it emits and sends is written to its log file, one JSON object a line, before the bytes
 leave: the log is the truth that clients are counted against.
@@ -33,9 +35,10 @@ class Cut(ConnectionAbortedError):
 
 
 class Replica:
-    def __init__(self, name: str, first_id: int, log: Path, *, declare: bool) -> None:
+    def __init__(self, name: str, first_id: int, log: Path, *, declare: bool, window: int) -> None:
         self.name = name
         self.declare = declare
+        self.window = window
         self._first_id = first_id
         self._tasks: list[str] = []
         self._log = log.open("a", buffering=1)
@@ -58,7 +61,7 @@ class Replica:
         self._connections += 1
         self._note(what="connected", client=client, connection=self._connections, asked=asked)
         return StreamingResponse(
-            self._stream(client, self._connections, self._start_for(asked)),
+            self._stream(client, self._connections, *self._start_for(asked)),
             media_type="text/event-stream",
             headers=self._declarations(),
         )
@@ -77,27 +80,34 @@ class Replica:
             self._changed.notify_all()
         return JSONResponse({"cut": True})
 
-    def _start_for(self, asked: str) -> int:
-        """Return the index of the first event to send."""
-        held = range(self._first_id, self._first_id + len(self._tasks))
-        if asked.isdigit() and (int(asked) in held or int(asked) == self._first_id - 1):
-            return int(asked) - self._first_id + 1
-        return len(self._tasks)
+    def _start_for(self, asked: str) -> tuple[int, int]:
+        """Return the index of the first event to send, and how far its shown id is off its own."""
+        end = self._first_id + len(self._tasks)
+        oldest = max(self._first_id, end - self.window) if self.window else self._first_id
+        if asked.isdigit() and oldest - 1 <= int(asked) < end:
+            return int(asked) - self._first_id + 1, 0
+        if asked.isdigit() and self.window:
+            return len(self._tasks), int(asked) + 1 - end
+        return len(self._tasks), 0
 
     def _declarations(self) -> dict[str, str]:
         if not self.declare:
             return {}
         return {GENERATION_HEADER: self.name, FLOOR_HEADER: str(self._first_id)}
 
-    async def _stream(self, client: str, connection: int, index: int) -> AsyncIterator[bytes]:
+    async def _stream(
+        self, client: str, connection: int, index: int, shift: int
+    ) -> AsyncIterator[bytes]:
         cuts = self._cuts
         yield b": welcome\n\n"
         while True:
             while index < len(self._tasks):
                 key, number = self._tasks[index], self._first_id + index
-                self._note(what="sent", client=client, connection=connection, id=number, key=key)
+                shown = number + shift
+                sent = {"client": client, "connection": connection, "id": number, "key": key}
+                self._note(what="sent", shown=shown, **sent)
                 data = json.dumps({"idempotency_key": key, "title": f"task {key}"})
-                yield f"id: {number}\nevent: {EVENT_TYPE}\ndata: {data}\n\n".encode()
+                yield f"id: {shown}\nevent: {EVENT_TYPE}\ndata: {data}\n\n".encode()
                 index += 1
             if self._cuts != cuts:
                 raise Cut("cut by the demo")
@@ -116,8 +126,11 @@ def main() -> None:
     parser.add_argument("--first-id", type=int, required=True)
     parser.add_argument("--log", type=Path, required=True)
     parser.add_argument("--declare", action="store_true")
+    parser.add_argument("--window", type=int, default=0)
     given = parser.parse_args()
-    replica = Replica(given.name, given.first_id, given.log, declare=given.declare)
+    replica = Replica(
+        given.name, given.first_id, given.log, declare=given.declare, window=given.window
+    )
     config = uvicorn.Config(
         replica.app(), log_level="critical", lifespan="off", timeout_graceful_shutdown=1
     )

@@ -37,6 +37,7 @@ class ReplicaPlan(msgspec.Struct, frozen=True):
     name: str
     first_id: int
     declare: bool = False
+    window: int = 0
 
 
 class Stage:
@@ -137,7 +138,9 @@ class Stage:
             await asyncio.sleep(LOOK_S)
 
     def _sent(self, client: str) -> int:
-        return sum(len(visit.sent) for visit in self.log(client).visits)
+        """Return how many events were sent, each counted once however often it was replayed."""
+        visits = self.log(client).visits
+        return len({(visit.replica, sent.id) for visit in visits for sent in visit.sent})
 
     async def _settled(self, connection: Connection) -> bool:
         """Return True once all that was sent to the bridge is published, and acked by the pool."""
@@ -206,6 +209,7 @@ async def _start_replica(stack: AsyncExitStack, folder: Path, plan: ReplicaPlan)
         line = [sys.executable, "-m", "fencepost.demo.source", "--name", plan.name]
         line += ["--fd", str(listening.fileno()), "--first-id", str(plan.first_id)]
         line += ["--log", str(folder / f"{plan.name}.log")]
+        line += ["--window", str(plan.window)]
         line += ["--declare"] if plan.declare else []
         (folder / f"{plan.name}.log").touch()
         process = await _start(folder, plan.name, line, pass_fds=(listening.fileno(),))

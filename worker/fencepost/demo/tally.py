@@ -22,12 +22,19 @@ class Announcement(msgspec.Struct, frozen=True):
     key: str
 
 
+class Sent(msgspec.Struct, frozen=True):
+    """An event as it was sent: its own id at the replica, and the id that it was shown under."""
+
+    id: int
+    shown: int
+
+
 class Visit(msgspec.Struct, frozen=True):
-    """One connection of a client, as the replica saw it, and the ids that it sent on it."""
+    """One connection of a client, as the replica saw it, and what was sent on it."""
 
     replica: str
     asked: str
-    sent: tuple[int, ...]
+    sent: tuple[Sent, ...]
 
 
 class ServerLog(msgspec.Struct, frozen=True):
@@ -50,7 +57,7 @@ class Tally(msgspec.Struct, frozen=True):
 def read_log(paths: Iterable[Path], client: str) -> ServerLog:
     """Read the replicas' logs as they concern one client."""
     announcements: list[Announcement] = []
-    visits: dict[tuple[str, int], tuple[str, list[int]]] = {}
+    visits: dict[tuple[str, int], tuple[str, list[Sent]]] = {}
     keys_sent: set[str] = set()
     for path in paths:
         for line in path.read_text("utf-8").splitlines():
@@ -63,7 +70,8 @@ def read_log(paths: Iterable[Path], client: str) -> ServerLog:
             elif noted["what"] == "connected":
                 visits[replica, noted["connection"]] = (noted["asked"], [])
             elif noted["what"] == "sent":
-                visits[replica, noted["connection"]][1].append(noted["id"])
+                sent = Sent(noted["id"], noted["shown"])
+                visits[replica, noted["connection"]][1].append(sent)
                 keys_sent.add(noted["key"])
     return ServerLog(
         tuple(announcements),
@@ -131,15 +139,20 @@ def _gap_on_servers(log: ServerLog, record: EpochRecord) -> _GapOnServers | None
     if gap is None or not gap.after_position or not gap.before_position:
         return None
     after, before = int(gap.after_position), int(gap.before_position)
-    left = [visit.replica for visit in log.visits if after in visit.sent]
-    right = [
-        visit.replica
+    left = [
+        (visit.replica, sent.id)
         for visit in log.visits
-        if visit.asked == record.asked and visit.sent and visit.sent[0] == before
+        for sent in visit.sent
+        if sent.shown == after and visit.asked != record.asked
+    ]
+    right = [
+        (visit.replica, visit.sent[0].id)
+        for visit in log.visits
+        if visit.asked == record.asked and visit.sent and visit.sent[0].shown == before
     ]
     if not left or not right:
         return None
-    return _GapOnServers(left[-1], after, right[-1], before)
+    return _GapOnServers(*left[-1], *right[0])
 
 
 def _inside(announced: list[Announcement], gaps: list[_GapOnServers]) -> bool:
