@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost_policies.classic import classify_reconnect
-from fencepost_policies.dialects.plain import Dialect, hearing
+from fencepost_policies.dialects.plain import Dialect
 from fencepost_policies.judge import judge
 from fencepost_policies.witness import Opening
 from fencepost_schemas.cursor import Cursor, Position
@@ -197,7 +197,7 @@ def test_the_judge_agrees_with_classic(
         position=Position(str(asked)),
         token=asked_token,
     )
-    heard = hearing(HEADER if in_header else POINTER, cursor)
+    heard = (HEADER if in_header else POINTER).hearing(cursor)
     headers = {"x-epoch": first_token} if in_header else {}
     if declared:
         headers["x-floor"] = str(asked + 1 - slack)
@@ -216,7 +216,7 @@ def test_two_absent_tokens_are_not_equal(asked: int, first: int, declared: bool)
     cursor = Cursor(
         "crm", "0001-aaaaaaaa", Standing.GENESIS, "l", "o", position=Position(str(asked))
     )
-    heard = hearing(HEADER, cursor)
+    heard = HEADER.hearing(cursor)
     heard.opened(Opening(200, {"x-floor": str(asked)} if declared else {}, asked=str(asked)))
     heard.arrived(Frame(data="{}", last_event_id=str(first), id_seen=True))
     expected = Standing.UNVERIFIABLE if first > asked else Standing.REORIGINATED

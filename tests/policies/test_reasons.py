@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from fencepost_policies.dialects.plain import Dialect, asks, hearing
+from fencepost_policies.dialects.plain import Dialect
 from fencepost_policies.judge import judge
 from fencepost_policies.overlap import digest_of
 from fencepost_policies.witness import Opening
@@ -74,8 +74,8 @@ CONNECTIONS: dict[Reason, Connection] = {
 
 def reasons_of(connection: Connection) -> tuple[Reason, ...]:
     cursor, dialect = connection.cursor, connection.dialect
-    ask = next(iter(asks(dialect, cursor)), None) if cursor is not None else None
-    heard = hearing(dialect, cursor, ask)
+    ask = next(iter(dialect.asks(cursor)), None) if cursor is not None else None
+    heard = dialect.hearing(cursor, ask)
     heard.opened(connection.opening)
     for frame in connection.frames:
         heard.arrived(frame)

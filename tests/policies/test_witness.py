@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost_policies.dialects.plain import Dialect, hearing
+from fencepost_policies.dialects.plain import Dialect
 from fencepost_policies.witness import Opening, contradiction
 from fencepost_schemas.cursor import Cursor, Position
 from fencepost_schemas.evidence import Facet, Fact, Finding
@@ -53,7 +53,7 @@ def test_a_hearing_is_ready_when_waiting_cannot_help(
     cursor: Cursor | None, headers: dict[str, str], frames: list[Frame], expected: bool
 ) -> None:
     """It takes an event, and then a contradiction, a word on the position, or no past at all."""
-    heard = hearing(DIALECT, cursor)
+    heard = DIALECT.hearing(cursor)
     heard.opened(Opening(200, headers, asked="5"))
     for frame in frames:
         heard.arrived(frame)
@@ -62,8 +62,8 @@ def test_a_hearing_is_ready_when_waiting_cannot_help(
 
 def test_a_cursor_without_a_position_does_not_wait_for_one() -> None:
     """Nothing was asked for, so the first event settles that nothing will be proven."""
-    heard = hearing(
-        DIALECT, Cursor("crm", "0001-aaaaaaaa", Standing.GENESIS, "l", "o", position=None)
+    heard = DIALECT.hearing(
+        Cursor("crm", "0001-aaaaaaaa", Standing.GENESIS, "l", "o", position=None)
     )
     heard.opened(Opening(200, GOOD))
     heard.arrived(event(None))
@@ -72,7 +72,7 @@ def test_a_cursor_without_a_position_does_not_wait_for_one() -> None:
 
 def test_the_facts_are_kept_in_the_order_in_which_they_were_stated() -> None:
     """The record tells the connection's story, and each call returns its own part of it."""
-    heard = hearing(DIALECT, AT_5)
+    heard = DIALECT.hearing(AT_5)
     at_opening = heard.opened(Opening(200, GOOD, asked="5"))
     at_first = heard.arrived(event("6"))
     at_second = heard.arrived(event("3"))
@@ -89,14 +89,14 @@ def test_the_evidence_names_the_cursor_and_whether_it_is_fresh(
     cursor: Cursor | None, genesis: bool
 ) -> None:
     """A missing cursor is never taken for a beginning."""
-    evidence = hearing(DIALECT, cursor).evidence()
+    evidence = DIALECT.hearing(cursor).evidence()
     assert cursor is evidence.requested
     assert genesis is evidence.genesis
 
 
 def test_only_events_are_counted() -> None:
     """Comments and blocks that dispatch nothing are no events."""
-    heard = hearing(DIALECT, AT_5)
+    heard = DIALECT.hearing(AT_5)
     for frame in (COMMENT, PRIMING, event("6"), event(None)):
         heard.arrived(frame)
     expected = 2

@@ -58,66 +58,62 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for pointer in self.volatile:
             check_pointer(pointer)
 
+    def asks(self, cursor: Cursor) -> tuple[Ask, ...]:
+        """Return what to ask a source for, the best proof first.
 
-def asks(dialect: Dialect, cursor: Cursor) -> tuple[Ask, ...]:
-    """Return what to ask a source for, the best proof first.
+        Without a probe that is the position reached, where there is one to ask for.
+        """
+        declares = (self.generation_header or self.generation_pointer) and self.window_header
+        wanted = self.overlap == "on" or (self.overlap == "auto" and not declares)
+        probes = asks_for(cursor.ring) if wanted else ()
+        if probes or cursor.position is None or not cursor.position.id:
+            return probes
+        return (Ask(cursor.position),)
 
-    Without a probe that is the position reached; nothing comes back where there is none to ask for.
-    """
-    declares = (dialect.generation_header or dialect.generation_pointer) and dialect.window_header
-    wanted = dialect.overlap == "on" or (dialect.overlap == "auto" and not declares)
-    probes = asks_for(cursor.ring) if wanted else ()
-    if probes or cursor.position is None or not cursor.position.id:
-        return probes
-    return (Ask(cursor.position),)
+    def hearing(
+        self, cursor: Cursor | None, ask: Ask | None = None, *, last_chance: bool = True
+    ) -> Hearing:
+        """Return a hearing for one connection attempt, with the dialect's witnesses.
 
+        `ask` is what the attempt resumes from, `last_chance` that no other follows it.
+        """
+        scheme = SCHEMES[self.scheme]
+        asked = cursor
+        if cursor is not None and ask is not None:
+            asked = msgspec.structs.replace(cursor, position=ask.position)
+        generation = GenerationWitness(
+            cursor,
+            header=self.generation_header,
+            pointer=self.generation_pointer,
+            secret=self.generation_secret,
+        )
+        return Hearing(
+            cursor,
+            generation,
+            (
+                ResetWitness(asked, events=frozenset(self.reset_events)),
+                OrderWitness(asked, scheme),
+                WindowWitness(asked, scheme, header=self.window_header),
+            ),
+            OverlapWitness(
+                ask.owed if ask is not None else (),
+                volatile=self.volatile,
+                last_chance=last_chance,
+            ),
+        )
 
-def hearing(
-    dialect: Dialect, cursor: Cursor | None, ask: Ask | None = None, *, last_chance: bool = True
-) -> Hearing:
-    """Return a hearing for one connection attempt, with the dialect's witnesses.
+    def counts(self, frame: Frame) -> bool:
+        """Return True if this frame is an event of the source, and no heartbeat."""
+        return frame.data is not None and frame.event not in self.ignore
 
-    `ask` is what the attempt resumes from, `last_chance` that no other follows it.
-    """
-    scheme = SCHEMES[dialect.scheme]
-    asked = cursor
-    if cursor is not None and ask is not None:
-        asked = msgspec.structs.replace(cursor, position=ask.position)
-    generation = GenerationWitness(
-        cursor,
-        header=dialect.generation_header,
-        pointer=dialect.generation_pointer,
-        secret=dialect.generation_secret,
-    )
-    return Hearing(
-        cursor,
-        generation,
-        (
-            ResetWitness(asked, events=frozenset(dialect.reset_events)),
-            OrderWitness(asked, scheme),
-            WindowWitness(asked, scheme, header=dialect.window_header),
-        ),
-        OverlapWitness(
-            ask.owed if ask is not None else (),
-            volatile=dialect.volatile,
-            last_chance=last_chance,
-        ),
-    )
-
-
-def counts(dialect: Dialect, frame: Frame) -> bool:
-    """Return True if this frame is an event of the source, and no heartbeat."""
-    return frame.data is not None and frame.event not in dialect.ignore
-
-
-def type_of(dialect: Dialect, frame: Frame) -> str:
-    """Return the event's type, "" where there is none or it is too long to be one."""
-    found: object = frame.event
-    if dialect.type != "sse":
-        try:
-            found = resolve(dialect.type, read_json(frame.data or ""))
-        except Undecodable:
+    def type_of(self, frame: Frame) -> str:
+        """Return the event's type, "" where there is none or it is too long to be one."""
+        found: object = frame.event
+        if self.type != "sse":
+            try:
+                found = resolve(self.type, read_json(frame.data or ""))
+            except Undecodable:
+                return ""
+        if not isinstance(found, str):
             return ""
-    if not isinstance(found, str):
-        return ""
-    return found if len(found.encode("utf-8", "surrogatepass")) <= TYPE_BYTES_MAX else ""
+        return found if len(found.encode("utf-8", "surrogatepass")) <= TYPE_BYTES_MAX else ""

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from fencepost_policies.dialects.plain import SCHEMES, Dialect, counts, hearing, type_of
+from fencepost_policies.dialects.plain import SCHEMES, Dialect
 from fencepost_policies.witness import Opening
 from fencepost_schemas.cursor import Cursor, Position
 from fencepost_schemas.evidence import Facet, Finding
@@ -57,7 +57,7 @@ def test_the_least_description_never_proves() -> None:
     cursor = Cursor(
         "crm", "0001-aaaaaaaa", Standing.GENESIS, "l", "o", position=Position("5"), token="a"
     )
-    heard = hearing(Dialect(), cursor)
+    heard = Dialect().hearing(cursor)
     heard.opened(Opening(200, {"x-generation": "a", "x-floor": "1"}, asked="5"))
     for number in range(6, 9):
         heard.arrived(Frame(data="{}", last_event_id=str(number), id_seen=True))
@@ -75,7 +75,7 @@ def test_a_described_source_is_heard_on_every_facet() -> None:
     cursor = Cursor(
         "crm", "0001-aaaaaaaa", Standing.GENESIS, "l", "o", position=Position("5"), token="a"
     )
-    heard = hearing(dialect, cursor)
+    heard = dialect.hearing(cursor)
     heard.opened(Opening(200, {"x-generation": "a", "x-floor": "1"}, asked="5"))
     heard.arrived(Frame(data="{}", last_event_id="6", id_seen=True))
     proven = {fact.facet for fact in heard.facts if fact.finding is Finding.PROVES}
@@ -99,7 +99,7 @@ def test_a_described_source_is_heard_on_every_facet() -> None:
 )
 def test_a_heartbeat_is_no_event(frame: Frame, expected: bool) -> None:
     """What dispatches nothing, and what the dialect ignores, does not count."""
-    assert expected is counts(Dialect(ignore=("ping", "keepalive")), frame)
+    assert expected is Dialect(ignore=("ping", "keepalive")).counts(frame)
 
 
 @pytest.mark.parametrize(
@@ -124,16 +124,16 @@ def test_a_heartbeat_is_no_event(frame: Frame, expected: bool) -> None:
 def test_the_type_by_pointer(data: str | None, expected: str) -> None:
     """A text under the pointer is the type; all else, too long included, is none."""
     frame = Frame(event="message", data=data)
-    assert expected == type_of(Dialect(type="/method"), frame)
+    assert expected == Dialect(type="/method").type_of(frame)
 
 
 def test_the_type_of_the_stream_itself() -> None:
     """Without a pointer the SSE field is the type, whatever the data looks like."""
-    assert type_of(Dialect(), Frame(event="task", data='{"method":"x"}')) == "task"
-    assert type_of(Dialect(), Frame(data="{}")) == "message"
+    assert Dialect().type_of(Frame(event="task", data='{"method":"x"}')) == "task"
+    assert Dialect().type_of(Frame(data="{}")) == "message"
 
 
 @pytest.mark.parametrize("kind", ["x" * (TYPE_BYTES_MAX + 1), "ä" * TYPE_BYTES_MAX, "x" * 10**6])
 def test_a_type_that_is_too_long_is_none(kind: str) -> None:
     """The type travels in a header: a source may not choose how long that gets."""
-    assert type_of(Dialect(), Frame(event=kind, data="{}")) == ""
+    assert Dialect().type_of(Frame(event=kind, data="{}")) == ""

@@ -1,0 +1,33 @@
+"""A dialect: what a kind of server says of continuity, and where it says it."""
+
+from typing import Literal, Protocol
+
+from fencepost_policies.overlap import Ask
+from fencepost_policies.witness import Hearing
+from fencepost_schemas.cursor import Cursor
+from fencepost_schemas.sse import Frame
+
+Join = Literal["atomic", "racy", "unknown"]
+"""What is known of the step from replayed to live events: loses nothing, is known to, or neither."""
+
+
+class Dialect(Protocol):
+    @property
+    def join(self) -> Join: ...
+
+    @property
+    def volatile(self) -> tuple[str, ...]: ...
+
+    def asks(self, cursor: Cursor) -> tuple[Ask, ...]:
+        """Return what to ask a source for, the best proof first; nothing where there is none."""
+
+    def hearing(
+        self, cursor: Cursor | None, ask: Ask | None = None, *, last_chance: bool = True
+    ) -> Hearing:
+        """Return a hearing for one connection attempt, with the dialect's witnesses."""
+
+    def counts(self, frame: Frame) -> bool:
+        """Return True if this frame is an event of the source, which moves its position."""
+
+    def type_of(self, frame: Frame) -> str:
+        """Return the event's type, "" where there is none."""
