@@ -5,7 +5,7 @@ the attempt and nothing more; it never judges, and its silence is recorded as si
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -33,6 +33,14 @@ class Witness(Protocol):
         """Return what one frame testifies to; called for each frame, also after the verdict."""
 
 
+@runtime_checkable
+class EndWitness(Witness, Protocol):
+    """A witness to whom the end of a connection says something."""
+
+    def ended(self) -> Iterable[Fact]:
+        """Return what a proper end of the connection testifies to."""
+
+
 class TokenWitness(Witness, Protocol):
     """The witness that reads the source's own word for its generation."""
 
@@ -49,6 +57,10 @@ class OverlapProof(Witness, Protocol):
         """True while marks are owed: nothing that comes is new yet."""
 
     @property
+    def matched(self) -> bool:
+        """True where marks were owed and all of them came back."""
+
+    @property
     def repeat(self) -> bool:
         """True where the last frame was an owed one, which must not be published again."""
 
@@ -56,8 +68,14 @@ class OverlapProof(Witness, Protocol):
     def missed(self) -> bool:
         """True where another event came in the place of an owed one."""
 
+    def concede(self) -> Iterable[Fact]:
+        """Return what a miss means once there is no other chance."""
+
     def silence(self) -> Iterable[Fact]:
         """Return what to say once the wait for owed events is over."""
+
+    def audited(self, refused: str) -> Iterable[Fact]:
+        """Return what an audit of the join means; `refused` says why there was none."""
 
 
 class Hearing:
@@ -87,9 +105,38 @@ class Hearing:
             self.events += 1
         return self._hear(fact for witness in self.witnesses for fact in witness.arrived(frame))
 
+    @property
+    def overlapped(self) -> bool:
+        """True where all that was owed came back, and nothing spoke against it."""
+        return self.overlap.matched and not contradiction(self.facts)
+
     def silent(self) -> None:
         """Hear that the wait for owed events is over."""
         self._hear(self.overlap.silence())
+
+    def gave_up(self, silent: Iterable[Fact]) -> None:
+        """Take over what earlier probes that stayed silent have to say."""
+        self._hear(silent)
+
+    def ended(self) -> bool:
+        """Hear that the connection came to a proper end; return True if that is a reset."""
+        facts = [
+            fact
+            for witness in self.witnesses
+            if isinstance(witness, EndWitness)
+            for fact in witness.ended()
+        ]
+        return contradiction(self._hear(facts))
+
+    def audited(self, refused: str) -> None:
+        """Hear how the audit of a racy join went; `refused` says why there was none."""
+        self._hear(self.overlap.audited(refused))
+
+    def concede(self, other: "Hearing | None" = None) -> None:
+        """Hear that there is no other chance, and what another attempt was told."""
+        self._hear(self.overlap.concede())
+        if other is not None:
+            self.facts.extend(other.facts)
 
     def evidence(self) -> Evidence:
         fresh = self.cursor is not None and self.cursor.fresh

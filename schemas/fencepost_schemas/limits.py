@@ -18,6 +18,10 @@ HELD_BYTES_MAX = 16 * MIB
 HELD_S_MAX = 30.0
 """Seconds after the first held frame at which a connection is judged on what it has shown."""
 
+READ_AHEAD_FRAMES_MAX = 2_000
+READ_AHEAD_BYTES_MAX = 4 * MIB
+"""Read from one connection and not taken yet; past it, the source waits."""
+
 EVENT_ID_BYTES_MAX = 4 * KIB
 """An id is sent back in a request header; most servers stop reading headers at 8 to 64 KiB."""
 

@@ -28,9 +28,17 @@ class Reason(StrEnum):
     OVERLAP_OTHER_BYTES = "overlap_other_bytes"
     OVERLAP_SILENT = "overlap_silent"
 
+    AUDIT_DONE = "audit_done"
+    AUDIT_REFUSED = "audit_refused"
+
+    SESSION_ACCEPTED = "session_accepted"
+    SESSION_CHANGED = "session_changed"
+    NO_RESUMPTION = "no_resumption"
+
     RESET_STATUS = "reset_status"
     RESET_EVENT = "reset_event"
     RESET_EMPTY_ID = "reset_empty_id"
+    RESET_EMPTY_STREAM = "reset_empty_stream"
 
     NOTHING_SHOWN = "nothing_shown"
 
@@ -58,9 +66,15 @@ _MEANINGS = {
     Reason.OVERLAP_MISSED: "another event came where one that we had was due",
     Reason.OVERLAP_OTHER_BYTES: "an id that we had came back with other bytes",
     Reason.OVERLAP_SILENT: "events that we had did not come back in time",
+    Reason.AUDIT_DONE: "a second replay brought what the step from replayed to live events lost",
+    Reason.AUDIT_REFUSED: "what the step from replayed to live events lost could not be read again",
+    Reason.SESSION_ACCEPTED: "the session was accepted, which proves nothing",
+    Reason.SESSION_CHANGED: "the session that we had is gone; this is another one",
+    Reason.NO_RESUMPTION: "this protocol has no resumption; each connection begins anew",
     Reason.RESET_STATUS: "the source refused our position",
     Reason.RESET_EVENT: "the source sent its reset event",
     Reason.RESET_EMPTY_ID: "the source took its id back with an empty one",
+    Reason.RESET_EMPTY_STREAM: "the source answered our position with an empty stream",
     Reason.NOTHING_SHOWN: "the connection showed too little before the limit on waiting",
 }
 assert set(_MEANINGS) == set(Reason), "every Reason has a meaning"

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from fencepost_policies.dialects.plain import Dialect
+from fencepost_policies.dialects import mcp, plain
+from fencepost_policies.dialects.dialect import Dialect
 from fencepost_policies.judge import judge
 from fencepost_policies.overlap import digest_of
 from fencepost_policies.witness import Opening
@@ -11,8 +12,9 @@ from fencepost_schemas.cursor import Cursor, Mark, Position
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Frame
 from fencepost_schemas.standing import Standing
+from fencepost_schemas.subject import digest_token
 
-DIALECT = Dialect(
+DIALECT = plain.Dialect(
     scheme="integer", generation_header="x-epoch", window_header="x-floor", reset_events=("reset",)
 )
 AT_5 = Cursor("crm", "0001-aaaaaaaa", Standing.GENESIS, "l", "o", position=Position("5"), token="a")
@@ -23,6 +25,8 @@ class Connection(msgspec.Struct, frozen=True):
     opening: Opening
     frames: tuple[Frame, ...]
     dialect: Dialect = DIALECT
+    audit: str | None = None
+    ended: bool = False
 
 
 def answer(status: int = 200, **headers: str) -> Opening:
@@ -38,7 +42,10 @@ def at(**changes: object) -> Cursor:
 
 
 GOOD = answer(epoch="a", floor="1")
-PROBED = Dialect(scheme="integer", overlap="on")
+PROBED = plain.Dialect(scheme="integer", overlap="on")
+RACY = plain.Dialect(scheme="integer", overlap="on", join="racy")
+MCP = mcp.Dialect()
+NOTIFICATION = Frame(data='{"jsonrpc":"2.0","method":"notifications/message"}', last_event_id="n")
 RING = tuple(
     Mark(Position(number), digest_of(event(number, kind)))
     for number, kind in (("3", "x"), ("4", "y"), ("5", "x"))
@@ -68,6 +75,28 @@ CONNECTIONS: dict[Reason, Connection] = {
     Reason.OVERLAP_MISSED: Connection(RINGED, answer(), (event("6"),), PROBED),
     Reason.OVERLAP_OTHER_BYTES: Connection(RINGED, answer(), (event("4", "z"),), PROBED),
     Reason.OVERLAP_SILENT: Connection(RINGED, answer(), (), PROBED),
+    Reason.AUDIT_DONE: Connection(
+        RINGED, answer(), (event("4", "y"), event("5", "x")), RACY, audit=""
+    ),
+    Reason.AUDIT_REFUSED: Connection(
+        RINGED, answer(), (event("4", "y"), event("5", "x")), RACY, audit="409"
+    ),
+    Reason.SESSION_ACCEPTED: Connection(
+        at(token=digest_token("s")),
+        Opening(200, {"mcp-session-id": "s"}, "5"),
+        (NOTIFICATION,),
+        MCP,
+    ),
+    Reason.SESSION_CHANGED: Connection(
+        at(token=digest_token("s")),
+        Opening(200, {"mcp-session-id": "t"}, "5"),
+        (NOTIFICATION,),
+        MCP,
+    ),
+    Reason.NO_RESUMPTION: Connection(
+        AT_5, Opening(200, {}), (NOTIFICATION,), mcp.Dialect(protocol="2026-07-28")
+    ),
+    Reason.RESET_EMPTY_STREAM: Connection(AT_5, Opening(200, {}, "5"), (), MCP, ended=True),
     Reason.NOTHING_SHOWN: Connection(AT_5, GOOD, ()),
 }
 
@@ -80,6 +109,10 @@ def reasons_of(connection: Connection) -> tuple[Reason, ...]:
     for frame in connection.frames:
         heard.arrived(frame)
     heard.silent()
+    if connection.audit is not None:
+        heard.audited(connection.audit)
+    if connection.ended:
+        heard.ended()
     return judge(heard.evidence()).reasons
 
 

@@ -8,7 +8,7 @@ from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.sse import Frame
 
 Join = Literal["atomic", "racy", "unknown"]
-"""What is known of the step from replayed to live events: loses nothing, is known to, or neither."""
+"""What the step from replayed to live events does: loses nothing, loses, or nobody knows."""
 
 
 class Dialect(Protocol):

@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from fencepost_policies.dialects.dialect import Join
 from fencepost_policies.overlap import Ask, asks_for
 from fencepost_policies.pointer import Undecodable, check_pointer, read_json, resolve
 from fencepost_policies.schemes.integer import Integer
@@ -47,7 +48,7 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     type: str = "sse"
     overlap: Literal["auto", "on", "off"] = "auto"
     volatile: tuple[str, ...] = ()
-    join: Literal["atomic", "racy", "unknown"] = "unknown"
+    join: Join = "unknown"
 
     def __post_init__(self) -> None:
         if self.scheme not in SCHEMES:
@@ -99,6 +100,7 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 ask.owed if ask is not None else (),
                 volatile=self.volatile,
                 last_chance=last_chance,
+                racy=self.join == "racy",
             ),
         )
 

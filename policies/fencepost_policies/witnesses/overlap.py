@@ -20,18 +20,29 @@ class OverlapWitness:
     name = "overlap"
 
     def __init__(
-        self, owed: tuple[Mark, ...], *, volatile: tuple[str, ...] = (), last_chance: bool = True
+        self,
+        owed: tuple[Mark, ...],
+        *,
+        volatile: tuple[str, ...] = (),
+        last_chance: bool = True,
+        racy: bool = False,
     ) -> None:
         self._owed = owed
+        self._racy = racy
         self._volatile = volatile
         self._last_chance = last_chance
         self._matched = 0
         self._repeat = False
         self._missed = False
+        self._contradicts: Fact | None = None
 
     @property
     def owing(self) -> bool:
         return self._matched < len(self._owed)
+
+    @property
+    def matched(self) -> bool:
+        return bool(self._owed) and not self.owing
 
     @property
     def repeat(self) -> bool:
@@ -53,12 +64,29 @@ class OverlapWitness:
             self._repeat = True
             self._matched += 1
             if not self.owing:
-                for facet in Facet:
-                    yield self._fact(facet, Finding.PROVES, Reason.OVERLAP_MATCHED)
+                yield from self._proofs()
             return
         self._missed = True
+        self._contradicts = self._contradiction(mark, frame)
         if self._last_chance:
-            yield self._contradiction(mark, frame)
+            yield self._contradicts
+
+    def _proofs(self) -> Iterable[Fact]:
+        """State what the overlap proves; behind a racy join it does not prove completeness."""
+        for facet in Facet:
+            if facet is not Facet.COMPLETENESS or not self._racy:
+                yield self._fact(facet, Finding.PROVES, Reason.OVERLAP_MATCHED)
+
+    def audited(self, refused: str) -> Iterable[Fact]:
+        if refused:
+            reason, finding = Reason.AUDIT_REFUSED, Finding.SILENT
+        else:
+            reason, finding = Reason.AUDIT_DONE, Finding.PROVES
+        yield Fact(Facet.COMPLETENESS, finding, self.name, reason, "a second replay", refused)
+
+    def concede(self) -> Iterable[Fact]:
+        if self._contradicts is not None and not self._last_chance:
+            yield self._contradicts
 
     def silence(self) -> Iterable[Fact]:
         if self.owing:

@@ -23,23 +23,34 @@ class ResetWitness:
         *,
         statuses: frozenset[int] = REFUSALS,
         events: frozenset[str] = frozenset(),
+        empty_stream: bool = False,
     ) -> None:
         position = cursor.position if cursor is not None else None
         self._had_id = position is not None and bool(position.id)
         self._statuses = statuses
         self._events = events
+        self._empty_stream = empty_stream
+        self._asked = ""
+        self._silent = True
 
     def opened(self, opening: Opening) -> Iterable[Fact]:
+        self._asked = opening.asked
         if opening.asked and opening.status in self._statuses:
             yield self._contradicts(Reason.RESET_STATUS, opening.asked, str(opening.status))
 
     def arrived(self, frame: Frame) -> Iterable[Fact]:
+        self._silent = False
         if frame.data is not None and frame.event in self._events:
             yield self._contradicts(Reason.RESET_EVENT, "", frame.event)
         if frame.id_seen:
             if self._had_id and not frame.last_event_id:
                 yield self._contradicts(Reason.RESET_EMPTY_ID, "", "")
             self._had_id = bool(frame.last_event_id)
+
+    def ended(self) -> Iterable[Fact]:
+        """Return what a proper end means: some servers answer an unknown position with nothing."""
+        if self._empty_stream and self._asked and self._silent:
+            yield self._contradicts(Reason.RESET_EMPTY_STREAM, self._asked, "nothing, and an end")
 
     def _contradicts(self, reason: Reason, expected: str, observed: str) -> Fact:
         return Fact(Facet.IDENTITY, Finding.CONTRADICTS, self.name, reason, expected, observed)
