@@ -146,11 +146,13 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
     (State.IN_DOUBT, Signal.RULED_DISCARD): moves.deny,
     (State.IN_DOUBT, Signal.QUARANTINED): moves.wait_out_quarantine,
     **{(state, signal): moves.skip for state in _TERMINAL for signal in _ARRIVALS},
+    **{(State.REJECTED, signal): moves.bury_again for signal in _ARRIVALS},
     **{(state, Signal.OTHER_PAYLOAD): moves.conflict for state in State},
     **{(state, Signal.DISCARDED_ELSEWHERE): moves.skip for state in State},
     **{(state, Signal.FENCED): moves.silent for state in (None, *State)},
     **{(state, Signal.OVERTAKEN): moves.moot for state in State},
     (State.IN_DOUBT, Signal.OVERTAKEN): moves.ask_again,
+    (State.REJECTED, Signal.OVERTAKEN): moves.bury_again,
     (State.REFUSED, Signal.RULED_RETRY): moves.moot,
     (State.REFUSED, Signal.QUARANTINED): moves.moot,
 }

@@ -126,6 +126,19 @@ def skip(row: Row | None, given: Given, now_ms: int) -> Plan:
     return Plan(settle=Settlement.ACK, note="already decided")
 
 
+def bury_again(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """See to it that what was rejected lies among the dead, if this is what was rejected.
+
+    A worker may have died between the row and the burial; a second copy does no harm.
+    """
+    assert row is not None
+    if isinstance(given, Arrived):
+        same = (row.generation, row.position) == (given.generation, given.position)
+    else:
+        same = isinstance(given, Answered) and row.attempt > given.attempt
+    return Plan(publish=(Notice.BURY,) if same else (), settle=Settlement.ACK, note=row.error)
+
+
 def conflict(row: Row | None, given: Given, now_ms: int) -> Plan:
     """Record the other payload beside the first row, which is left as it is."""
     assert isinstance(given, Arrived)

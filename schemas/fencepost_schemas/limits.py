@@ -25,6 +25,9 @@ READ_AHEAD_BYTES_MAX = 4 * MIB
 EVENT_ID_BYTES_MAX = 4 * KIB
 """An id is sent back in a request header; most servers stop reading headers at 8 to 64 KiB."""
 
+TOKEN_CHARS_MAX = 256
+"""A longer generation token is kept as a digest."""
+
 HEADER_VALUE_BYTES_MAX = 8 * KIB
 """What is kept of one response header of a source."""
 
@@ -34,7 +37,6 @@ BATCH_MESSAGES_MAX = 1_000
 BATCH_EVENTS_MAX = 500
 """Events in one batch of the bridge; the verdict record and the cursor go with them."""
 BATCH_BYTES_MAX = 4 * MIB
-MESSAGE_HEADER_BYTES_MAX = 64 * KIB
 BATCH_ATOMIC_MIN = 16
 """Below this many ledger writes a pipelined burst is faster than an atomic batch."""
 

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Self
 
 
 class End(Enum):
@@ -30,8 +31,11 @@ class Reply:
 
 @dataclass(frozen=True)
 class Request:
+    """`head` is the request as it came, in Latin-1; header names are lower case in `headers`."""
+
     path: str
     headers: dict[str, str]
+    head: str = ""
 
     @property
     def asked(self) -> str | None:
@@ -73,7 +77,7 @@ class ScriptedSource:
         self._tasks: set[asyncio.Task[None]] = set()
         self._cut = asyncio.Event()
 
-    async def __aenter__(self) -> "ScriptedSource":
+    async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         port = self._server.sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{port}/events"
@@ -108,11 +112,15 @@ class ScriptedSource:
             request_line, *lines = head.split("\r\n")
             named = (line.split(":", 1) for line in lines if ":" in line)
             headers = {name.strip().lower(): value.strip() for name, value in named}
-            number = min(len(self.requests), len(self.script) - 1)
+            number = len(self.requests)
+            request = Request(request_line.split(" ")[1], headers, head)
             async with self._asked:
-                self.requests.append(Request(request_line.split(" ")[1], headers))
+                self.requests.append(request)
                 self._asked.notify_all()
-            await self._send(self.script[number], writer)
+            await self._respond(number, request, writer)
+
+    async def _respond(self, number: int, request: Request, writer: asyncio.StreamWriter) -> None:
+        await self._send(self.script[min(number, len(self.script) - 1)], writer)
 
     async def _send(self, reply: Reply, writer: asyncio.StreamWriter) -> None:
         lines = [f"HTTP/1.1 {reply.status} scripted"]

@@ -11,15 +11,15 @@ async def until(
     so: Callable[[], bool | Awaitable[bool]], what: str, limit_s: float = LIMIT_S
 ) -> None:
     """Return once `so()` is true; fail with `what` was waited for."""
-    async with asyncio.timeout(limit_s) as limit:
-        try:
+    limit = asyncio.timeout(limit_s)
+    try:
+        async with limit:
             while True:
                 found = so()
                 if found if isinstance(found, bool) else await found:
                     return
                 await asyncio.sleep(LOOK_S)
-        except TimeoutError:
-            pass
-        finally:
-            expired = limit.expired()
-    raise AssertionError(f"waited {limit_s:g} s for {what}" if expired else what)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+    raise AssertionError(f"waited {limit_s:g} s for {what}")

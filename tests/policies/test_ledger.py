@@ -111,6 +111,7 @@ HOLD = Expect(publish=(Notice.HOLD,))
 ASK = Expect(publish=(Notice.ASK_DOUBT,))
 DOUBT = Expect(State.IN_DOUBT, publish=(Notice.ASK_DOUBT,))
 BURY = Expect(State.REJECTED, publish=(Notice.BURY,))
+BURY_AGAIN = Expect(publish=(Notice.BURY,))
 CONFLICT = Expect(State.CONFLICT, publish=(Notice.BURY,))
 DENY = Expect(State.DENIED)
 APPLY = Expect(State.APPLIED)
@@ -159,6 +160,7 @@ EXPECTED: dict[tuple[State | None, Signal], Expect] = {
     (State.IN_DOUBT, Signal.QUARANTINED): LATER,
     (State.IN_DOUBT, Signal.OVERTAKEN): ASK,
     **{(state, word): SKIP for state in TERMINAL for word in (*ARRIVALS, Signal.OVERTAKEN)},
+    **{(State.REJECTED, word): BURY_AGAIN for word in ARRIVALS},
     (State.STARTED, Signal.OVERTAKEN): SKIP,
     (State.RETRY_WAIT, Signal.OVERTAKEN): SKIP,
     (State.PENDING, Signal.OVERTAKEN): SKIP,
@@ -425,6 +427,14 @@ def test_a_discard_denies_what_its_own_generation_brought() -> None:
     assert (State.DENIED, "eve") == (plan.write.state, plan.write.actor)
 
 
+def test_only_what_was_rejected_is_buried_again() -> None:
+    """A worker may have died before the burial; another announcement of the key is no news."""
+    rejected = ROWS[State.REJECTED]
+    assert (Notice.BURY,) == step(rejected, ARRIVED, NOW).publish
+    assert () == step(rejected, ELSEWHERE, NOW).publish
+    assert () == step(rejected, arrived(position="another"), NOW).publish
+
+
 # --- an answer is the carrier of its work -------------------------------------------------------
 OVERTAKEN: list[tuple[str, Row, Expect]] = [
     ("lease runs", changed(ROWS[State.STARTED], attempt=2, lease_until_ms=NOW + 1), LATER),
@@ -438,7 +448,7 @@ OVERTAKEN: list[tuple[str, Row, Expect]] = [
     ("due", changed(ROWS[State.RETRY_WAIT], attempt=2, due_ms=NOW), RUN),
     ("in doubt again", changed(ROWS[State.IN_DOUBT], attempt=2), ASK),
     ("applied", changed(ROWS[State.APPLIED], attempt=2), SKIP),
-    ("rejected", changed(ROWS[State.REJECTED], attempt=2), SKIP),
+    ("rejected", changed(ROWS[State.REJECTED], attempt=2), BURY_AGAIN),
     ("denied", changed(ROWS[State.DENIED], attempt=2), SKIP),
 ]
 

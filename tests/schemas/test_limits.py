@@ -9,13 +9,6 @@ def test_the_decoder_has_the_bounds_of_the_house() -> None:
     assert limits.EVENT_BYTES_MAX == sse.EVENT_BYTES_MAX
 
 
-def test_the_headers_of_any_event_fit_their_bound() -> None:
-    """An id stands in two headers, each byte of it as three characters in the worst case."""
-    foreign = 2 * limits.EVENT_ID_BYTES_MAX + limits.TYPE_BYTES_MAX + limits.KEY_BYTES_MAX
-    own = 2 * limits.KIB
-    assert 3 * foreign + own <= limits.MESSAGE_HEADER_BYTES_MAX
-
-
 def test_a_batch_of_the_bridge_fits_the_brokers_bound() -> None:
     """The verdict record and the cursor ride along with the events."""
     assert limits.BATCH_EVENTS_MAX + 2 <= limits.BATCH_MESSAGES_MAX <= 1_000

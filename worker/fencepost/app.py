@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 import msgspec
+import msgspec.inspect
 
 from fencepost.errors import UsageError
 from fencepost_policies.pointer import check_pointer
@@ -156,10 +157,20 @@ def _parameters(function: HandlerFunction, shown: str) -> tuple[Any, str | None]
         hints = typing.get_type_hints(function, include_extras=True)
     except NameError as error:
         raise UsageError(f"handler {shown}: a type hint cannot be resolved: {error}") from None
-    names = list(inspect.signature(function).parameters)
+    parameters = inspect.signature(function).parameters
+    names = list(parameters)
     contexts = [name for name in names if hints.get(name) is Context]
     payloads = [name for name in names if name not in contexts]
-    if len(payloads) != 1 or names[0] != payloads[0] or len(contexts) > 1:
+    # The payload is handed over by place, the context by name.
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    callable_so = all(
+        parameters[name].kind in by_place
+        if name in payloads
+        else parameters[name].kind is not by_place[0]
+        for name in names
+    )
+    one_each = len(payloads) == 1 and len(contexts) <= 1
+    if not one_each or names[0] != payloads[0] or not callable_so:
         raise UsageError(
             f"handler {shown}: take the payload first, then at most one `ctx: Context`"
         )
@@ -172,8 +183,14 @@ def _decoder(payload_type: Any, shown: str) -> Callable[[bytes], object]:
         return lambda payload: payload
     try:
         decoder = msgspec.json.Decoder(payload_type)
+        foreign = _foreign_type(msgspec.inspect.type_info(payload_type), set())
     except (TypeError, NotImplementedError) as error:
         raise UsageError(f"handler {shown}: its payload type cannot be decoded: {error}") from None
+    if foreign is not None:
+        raise UsageError(
+            f"handler {shown}: its payload type cannot be decoded: {foreign!r} is no msgspec "
+            "struct, dataclass or plain type"
+        )
 
     def decode(payload: bytes) -> object:
         try:
@@ -182,6 +199,21 @@ def _decoder(payload_type: Any, shown: str) -> Callable[[bytes], object]:
             raise Undecodable(f"the payload is not what {shown} takes: {error}") from None
 
     return decode
+
+
+def _foreign_type(info: object, seen: set[int]) -> object:
+    """Return a type in there that msgspec takes at registration and refuses at every event."""
+    if id(info) in seen or not isinstance(info, msgspec.inspect.Type | msgspec.inspect.Field):
+        return None
+    seen.add(id(info))
+    if isinstance(info, msgspec.inspect.CustomType):
+        return info.cls
+    for name in info.__struct_fields__:
+        value = getattr(info, name)
+        for part in value if isinstance(value, tuple) else (value,):
+            if (found := _foreign_type(part, seen)) is not None:
+                return found
+    return None
 
 
 def _checked_slug(text: str, what: str) -> str:

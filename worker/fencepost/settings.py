@@ -5,10 +5,12 @@ worker never starts with a lease that its handlers can outlive.
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -19,7 +21,47 @@ from fencepost_schemas.event import KeyScope
 from fencepost_schemas.limits import EVENT_BYTES_MAX, LINE_BYTES_MAX
 from fencepost_schemas.subject import slug
 
+DURATION_S_MAX = 30 * 24 * 3600
 Role = Literal["init", "bridge", "worker", "desk"]
+
+
+_OWN_HEADERS = ("accept", "accept-encoding", "cache-control", "last-event-id")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+
+def _check_above_zero(section: str, **durations: float) -> None:
+    for name, value in durations.items():
+        # Said this way round, a nan is refused too.
+        if not 0 < value <= DURATION_S_MAX:
+            raise ValueError(
+                f"{section}.{name} must be above 0 and at most {DURATION_S_MAX}, not {value:g}"
+            )
+
+
+def _check_url(url: str) -> None:
+    """Raise ValueError for a url that cannot be asked, without it: it may carry a secret."""
+    if not url.startswith(("http://", "https://")):
+        raise ValueError("url must begin with http:// or https://")
+    try:
+        parts = urlsplit(url)
+        whole = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        whole = False
+    if not whole or not url.isprintable() or " " in url:
+        raise ValueError("url has no host, a port out of range, or a character that no url has")
+
+
+def _check_header_name(name: str) -> None:
+    if not _HEADER_NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is not the name of a header")
+    if name.lower() in _OWN_HEADERS:
+        raise ValueError(f"the header {name} is fencepost's own to send")
+
+
+def _sendable_value(value: str) -> bool:
+    return value == value.strip() and not any(
+        ord(char) < 0x20 or ord(char) == 0x7F for char in value
+    )
 
 
 class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -55,6 +97,7 @@ class Broker(Login, frozen=True, forbid_unknown_fields=True, kw_only=True):
             raise ValueError("broker.replicas must be 1, 3 or 5")
         if self.events_age_s < 60:
             raise ValueError("broker.events_age_s must be at least 60")
+        _check_above_zero("broker", connect_s=self.connect_s, reply_s=self.reply_s)
 
 
 class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -67,6 +110,23 @@ class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     headers_s: float = 60.0
     stall_s: float = 120.0
     strikes_max: int = 3
+
+    def __post_init__(self) -> None:
+        _check_above_zero(
+            "bridge",
+            retry_first_s=self.retry_first_s,
+            healthy_s=self.healthy_s,
+            connect_s=self.connect_s,
+            headers_s=self.headers_s,
+            stall_s=self.stall_s,
+        )
+        if not self.retry_first_s <= self.retry_longest_s:
+            raise ValueError(
+                "bridge: retry_first_s <= retry_longest_s must hold, but they are "
+                f"{self.retry_first_s:g}, {self.retry_longest_s:g}"
+            )
+        if self.strikes_max < 1:
+            raise ValueError("bridge.strikes_max must be at least 1")
 
 
 class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -83,6 +143,7 @@ class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def __post_init__(self) -> None:
         if self.slots < 1:
             raise ValueError("pool.slots must be at least 1")
+        _check_above_zero("pool", retry_first_s=self.retry_first_s, drain_s=self.drain_s)
         if not 0 < self.handler_timeout_s < self.lease_s < self.ack_wait_s:
             raise ValueError(
                 "pool: handler_timeout_s < lease_s < ack_wait_s must hold, but they are "
@@ -116,8 +177,12 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     event_bytes_max: int = EVENT_BYTES_MAX
 
     def __post_init__(self) -> None:
-        if not self.url.startswith(("http://", "https://")):
-            raise ValueError(f"url {self.url!r} must begin with http:// or https://")
+        _check_url(self.url)
+        for header in (*self.headers, *self.headers_env):
+            _check_header_name(header)
+        for header, value in self.headers.items():
+            if not _sendable_value(value):
+                raise ValueError(f"headers.{header} has characters that no header can hold")
         check_pointer(self.key)
         if (self.keys is KeyScope.NONE) != (self.key == ""):
             raise ValueError('keys = "none" goes without a key, any other value needs key = "/..."')
@@ -157,18 +222,28 @@ def load_settings(
     dotted names, as in {"broker.servers": [...]}; a value of None is not set.
     """
     document = _read(path)
-    for name, text in environment.items():
-        if name.startswith(ENVIRONMENT_PREFIX):
-            _set_from_environment(document, name, text)
+    taken = [
+        name
+        for name, text in environment.items()
+        if name.startswith(ENVIRONMENT_PREFIX) and _set_from_environment(document, name, text)
+    ]
     for dotted, value in flags.items():
         if value is not None:
             _set(document, dotted, value)
-    where = path if path is not None else DEFAULT_FILE
+    where = str(path if path is not None else DEFAULT_FILE)
+    if taken:
+        where += f" with {', '.join(sorted(taken))}"
     try:
+        # Each source on its own first, for the library's paths do not tell a table's name.
+        sources = document.get("sources", {})
+        for name, table in sources.items() if isinstance(sources, dict) else ():
+            where_here = f"{where}: sources.{name}"
+            msgspec.convert(table, Source, strict=False)
+        where_here = where
         # Not strict: a number that comes from the environment comes as text.
         return msgspec.convert(document, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{where}: {error}") from None
+        raise UsageError(f"{where_here}: {error}") from None
 
 
 def _read(path: Path | None) -> dict[str, Any]:
@@ -185,20 +260,31 @@ def _read(path: Path | None) -> dict[str, Any]:
         raise UsageError(f"{file}: not TOML: {error}") from None
 
 
-def _set_from_environment(document: dict[str, Any], name: str, text: str) -> None:
+def split_servers(text: str) -> list[str]:
+    """Return the servers of a comma-separated list."""
+    return [server.strip() for server in text.split(",") if server.strip()]
+
+
+def _set_from_environment(document: dict[str, Any], name: str, text: str) -> bool:
+    """Set what the variable says; return False where it says nothing that we know."""
     rest = name.removeprefix(ENVIRONMENT_PREFIX).lower()
     section, _, field = rest.partition("_")
     if rest == "app":
         _set(document, "app", text)
-    elif section in _SECTIONS and field:
-        value: Any = text.split(",") if field == "servers" else text
+        return True
+    if section in _SECTIONS and field:
+        value: Any = split_servers(text) if field == "servers" else text
         _set(document, f"{section}.{field}", value)
+        return True
+    return False
 
 
 def _set(document: dict[str, Any], dotted: str, value: Any) -> None:
     *sections, field = dotted.split(".")
     for section in sections:
         document = document.setdefault(section, {})
+        if not isinstance(document, dict):
+            return  # the file has no table there, and will be told so
     document[field] = value
 
 
@@ -215,9 +301,10 @@ def login_for(broker: Broker, role: Role, environment: Mapping[str, str] = os.en
     variable = merged["password_env"]
     if variable is not None:
         if variable not in environment:
-            raise UsageError(f"broker.password_env: the variable {variable} is not set")
+            where = f"broker.roles.{role}" if own.password_env is not None else "broker"
+            raise UsageError(f"{where}.password_env: the variable {variable} is not set")
         merged["password"] = environment[variable]
-    if merged["servers"] is None:
+    if not merged["servers"]:
         merged["servers"] = (DEFAULT_SERVER,)
     return Login(**merged)
 
@@ -231,6 +318,11 @@ def source_headers(
         if variable not in environment:
             raise UsageError(
                 f"sources.{name}.headers_env: the variable {variable} for {header} is not set"
+            )
+        if not _sendable_value(environment[variable]):
+            raise UsageError(
+                f"sources.{name}.headers_env: the variable {variable} for {header} has characters "
+                "that no header can hold, perhaps a line end"
             )
         headers[header] = environment[variable]
     return headers

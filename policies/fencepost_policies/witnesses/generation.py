@@ -6,6 +6,7 @@ from fencepost_policies.pointer import Undecodable, read_json, resolve_text
 from fencepost_policies.witness import Opening
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.evidence import Facet, Fact, Finding
+from fencepost_schemas.limits import TOKEN_CHARS_MAX
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Frame
 from fencepost_schemas.subject import digest_token
@@ -14,7 +15,7 @@ from fencepost_schemas.subject import digest_token
 class GenerationWitness:
     """Reads the token from a response header, or by JSON pointer from the data of each event.
 
-    A secret token is kept and shown as a digest only.
+    A secret token, or one too long to be kept in every record, is kept and shown as a digest only.
     """
 
     name = "generation"
@@ -56,7 +57,8 @@ class GenerationWitness:
 
     def _state(self, text: str) -> Iterable[Fact]:
         """State what this token means; a token that was heard before adds nothing."""
-        observed = digest_token(text) if self._secret else text
+        long = len(text) > TOKEN_CHARS_MAX
+        observed = digest_token(text) if self._secret or long else text
         known, self._token = self._token or self.expected, observed
         if known and observed != known:
             yield self._fact(Finding.CONTRADICTS, Reason.GENERATION_CHANGED, observed)

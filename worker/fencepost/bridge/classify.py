@@ -2,17 +2,16 @@
 
 from fencepost.broker.connection import Message
 from fencepost.settings import Source
-from fencepost_policies.dialects.plain import type_of
 from fencepost_policies.keys import key_in
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.event import ClassifiedEvent, fingerprint_of, headers_of
-from fencepost_schemas.limits import MESSAGE_HEADER_BYTES_MAX
+from fencepost_schemas.limits import KIB
 from fencepost_schemas.sse import Frame
 from fencepost_schemas.standing import Standing
 from fencepost_schemas.subject import Subjects, lane_of
 
-BATCH_HEADER_BYTES = 512
-"""Room for the batch's own headers and the trace's."""
+DESK_BYTES = 8 * KIB
+"""Room for what a question says beside the event that it carries."""
 
 
 def classify(
@@ -27,7 +26,7 @@ def classify(
         generation=cursor.generation,
         standing=cursor.standing,
         verdict=verdict,
-        type=type_of(source.plain, frame),
+        type=source.plain.type_of(frame),
         position=str(cursor.position),
         fingerprint=fingerprint_of(payload),
         time=time,
@@ -56,8 +55,6 @@ def message_of(event: ClassifiedEvent, subjects: Subjects, bytes_max: int) -> Me
 
 
 def _wire_bytes(headers: dict[str, str], payload: bytes) -> int:
-    if len(payload) > MESSAGE_HEADER_BYTES_MAX:
-        return len(payload) + MESSAGE_HEADER_BYTES_MAX
-    return sum(len(name) + len(value) + 4 for name, value in headers.items()) + (
-        len(payload) + BATCH_HEADER_BYTES
-    )
+    """Return how large the event becomes wherever it goes: a question carries it in base64."""
+    in_headers = sum(len(name) + len(value) + 8 for name, value in headers.items())
+    return in_headers + DESK_BYTES + -(-len(payload) // 3) * 4

@@ -16,12 +16,12 @@ from opentelemetry import trace
 from fencepost.bridge.classify import classify, message_of
 from fencepost.bridge.outbox import Entry, Outbox
 from fencepost.bridge.shelf import Shelf, nothing_reached
+from fencepost.broker.connection import Message
 from fencepost.clock import draw_s, iso_time, monotonic_s, random_name, wall_ms
 from fencepost.errors import Denied, SourceStopped, Unreachable
 from fencepost.ports import SourceResponse, SourceUnreachable, Transport
 from fencepost.settings import Bridge, Source, source_headers
 from fencepost.telemetry import CONNECT, tracer
-from fencepost_policies.dialects.plain import counts, hearing
 from fencepost_policies.judge import judge
 from fencepost_policies.lineage import place, turn
 from fencepost_policies.reply import Reading, Reply, read_reply
@@ -31,6 +31,7 @@ from fencepost_schemas.cursor import Cursor, sendable
 from fencepost_schemas.evidence import Evidence, Fact
 from fencepost_schemas.limits import HELD_BYTES_MAX, HELD_FRAMES_MAX, HELD_S_MAX
 from fencepost_schemas.question import Ruling
+from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Decoder, Frame, SseLimitExceeded
 from fencepost_schemas.standing import Standing
 from fencepost_schemas.verdict import EpochRecord, Verdict
@@ -38,6 +39,7 @@ from fencepost_schemas.verdict import EpochRecord, Verdict
 log = logging.getLogger("fencepost.bridge")
 
 EARLIEST, NOW = "earliest", "now"
+RETRY_MS_MAX = 24 * 3600 * 1000
 
 
 class Ending(StrEnum):
@@ -76,6 +78,7 @@ class Follower:
         self._headers = source_headers(name, source)
         self._tries = 0
         self._strikes = 0
+        self._struck_at: tuple[str, int] | None = None
         self._retry_s = 0.0
         self._wait_s = 0.0
         # Set by `_take_over`, before anything is read.
@@ -88,6 +91,8 @@ class Follower:
         self._asked = ""
         self._held: list[Frame] = []
         self._held_bytes = 0
+        self._record: tuple[Message, ...] = ()
+        self._deadline: asyncio.TimerHandle | None = None
 
     async def run(self) -> None:
         """Follow until cancelled; raise SourceStopped or Fenced where it cannot go on."""
@@ -162,7 +167,7 @@ class Follower:
             if self._cursor.standing.tainted
             else None
         )
-        self._hearing = refused if refused is not None else hearing(self.source.plain, self._cursor)
+        self._hearing = refused if refused is not None else self.source.plain.hearing(self._cursor)
         self._verdict, self._held, self._held_bytes = None, [], 0
         self._asked = "" if refused is not None else _position_to_ask(self._cursor)
         with tracer().start_as_current_span(
@@ -182,8 +187,10 @@ class Follower:
         return Ending.CLOSED
 
     def _hear_opening(self, response: SourceResponse) -> Reading:
+        # Only a stream or a refusal of our position testifies; the page of some balancer does not.
         opening = Opening(response.status, response.headers, self._asked)
-        reset = contradiction(self._hearing.opened(opening)) and response.status != 200
+        facts = self._hearing.opened(opening)
+        reset = any(fact.reason is Reason.RESET_STATUS for fact in facts)
         return read_reply(response.status, response.headers, asked=bool(self._asked), reset=reset)
 
     def _turn_away(self, reading: Reading) -> Ending:
@@ -208,8 +215,7 @@ class Follower:
             line_bytes_max=self.source.line_bytes_max,
             event_bytes_max=self.source.event_bytes_max,
         )
-        deadline = asyncio.get_running_loop().call_later(HELD_S_MAX, self._judge_at_deadline)
-        before = self._progress()
+        self._watch_the_time()
         try:
             async for chunk in response.chunks():
                 for frame in decoder.feed(chunk):
@@ -218,18 +224,23 @@ class Follower:
         except SseLimitExceeded as exceeded:
             for frame in exceeded.frames:
                 self._take(frame)
-            self._strike(exceeded, progressed=self._progress() != before)
+            self._strike(exceeded)
         finally:
-            deadline.cancel()
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
             if decoder.retry is not None:
-                self._retry_s = decoder.retry / 1000
+                # The number may have hundreds of digits, more than a float can hold.
+                self._retry_s = min(decoder.retry, RETRY_MS_MAX) / 1000
         if self._verdict is None and self._held:
             self._judge()
         await self._outbox.drained()
 
-    def _strike(self, exceeded: SseLimitExceeded, *, progressed: bool) -> None:
+    def _strike(self, exceeded: SseLimitExceeded) -> None:
         """Count an oversized line or event; one that stays in the way stops the source."""
-        self._strikes = 1 if progressed else self._strikes + 1
+        place = self._progress()
+        self._strikes = self._strikes + 1 if place == self._struck_at else 1
+        self._struck_at = place
         text = (
             f"{self.name}: the source sent more than {exceeded.bytes_max} bytes in one "
             f"{exceeded.limit}"
@@ -244,7 +255,7 @@ class Follower:
     # --- one frame
     def _take(self, frame: Frame) -> None:
         """Hear the witnesses on a frame, then hold it or pass it on."""
-        if frame.data is not None and not counts(self.source.plain, frame):
+        if frame.data is not None and not self.source.plain.counts(frame):
             return
         if frame.id_seen and frame.last_event_id and not sendable(frame.last_event_id):
             log.error(
@@ -266,10 +277,17 @@ class Follower:
         full = len(self._held) >= HELD_FRAMES_MAX or self._held_bytes >= HELD_BYTES_MAX
         if full or self._hearing.ready():
             self._judge()
+        else:
+            self._watch_the_time()
+
+    def _watch_the_time(self) -> None:
+        """Let the limit on waiting run once there is an event to judge, or a contradiction."""
+        if self._deadline is None and (self._held or contradiction(self._hearing.facts)):
+            loop = asyncio.get_running_loop()
+            self._deadline = loop.call_later(HELD_S_MAX, self._judge_at_deadline)
 
     def _judge_at_deadline(self) -> None:
-        """Judge what there is, if there is anything: an event, or a plain contradiction."""
-        if self._verdict is None and (self._held or contradiction(self._hearing.facts)):
+        if self._verdict is None:
             self._judge()
 
     def _judge(self) -> None:
@@ -283,19 +301,21 @@ class Follower:
         evidence = Evidence(requested=self._cursor, genesis=False, facts=facts)
         token = self._hearing.generation.token
         self._turn(judge(evidence), frame if frame.data is not None else None)
-        self._hearing = hearing(
-            self.source.plain, msgspec.structs.replace(self._cursor, token=token)
+        self._hearing = self.source.plain.hearing(
+            msgspec.structs.replace(self._cursor, token=token)
         )
         self._hearing.arrived(frame)
         self._cursor = msgspec.structs.replace(self._cursor, token=token)
 
     def _turn(self, verdict: Verdict, first: Frame | None) -> None:
-        """Carry out a verdict: turn the lineage and put its record before its first event."""
+        """Carry out a verdict: turn the lineage, and have its record go before its first event."""
         turned = turn(self._cursor, verdict, first, random_name(), self._ruling)
         token = self._hearing.generation.token or turned.cursor.token
+        if turned.cursor.generation != self._cursor.generation:
+            # It was said of the generation that ends here, and counts once for the next one.
+            self._ruling = None
         self._cursor = msgspec.structs.replace(turned.cursor, token=token)
         self._verdict = verdict.kind
-        self._ruling = None
         record = EpochRecord(
             source=self.name,
             generation=self._cursor.generation,
@@ -310,7 +330,10 @@ class Follower:
             asked=self._asked,
             first=str(place(None, first)) if first is not None else "",
         )
-        self._outbox.add(Entry(self._shelf.record_message(record), self._cursor))
+        self._record = (self._shelf.record_message(record),)
+        if first is None:
+            self._outbox.add(Entry(self._record, self._cursor))
+            self._record = ()
         reasons = ", ".join(reason.value for reason in verdict.reasons)
         log.info("%s: %s (%s), generation %s", self.name, verdict.kind, reasons, record.generation)
         trace.get_current_span().set_attributes(
@@ -340,7 +363,9 @@ class Follower:
                 self.name,
                 event.size,
             )
-        self._outbox.add(Entry(message, self._cursor))
+        self._outbox.add(Entry((*self._record, message), self._cursor))
+        self._record = ()
+        self._reached("passed_on")
 
     async def _touch_while_idle(self) -> None:
         """Rewrite the cursor of a quiet source, well before the stream's age drops it."""
@@ -348,7 +373,7 @@ class Follower:
             revision = self._outbox.revision
             await asyncio.sleep(self._idle_touch_s)
             if self._outbox.revision == revision:
-                self._outbox.add(Entry(None, self._cursor))
+                self._outbox.add(Entry((), self._cursor))
                 await self._outbox.room()
 
 

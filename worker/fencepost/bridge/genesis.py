@@ -5,7 +5,7 @@ import msgspec
 from fencepost.bridge.shelf import Shelf
 from fencepost.broker.connection import Stored
 from fencepost.clock import random_name, wall_ms
-from fencepost.errors import NotFine
+from fencepost.errors import NotFine, UsageError
 from fencepost_policies.lineage import generation_name
 from fencepost_schemas.cursor import Cursor, sendable
 from fencepost_schemas.reason import Reason
@@ -15,9 +15,11 @@ from fencepost_schemas.verdict import EpochRecord, Verdict
 
 
 def checked_start(start: str) -> str:
-    """Return where to begin: "now", "earliest" or an id; raise NotFine for an unsendable id."""
-    if not sendable(start):
-        raise NotFine(f"--from {start!r}: this id cannot be sent in a request header")
+    """Return where to begin: "now", "earliest" or an id; raise UsageError for an unsendable id."""
+    # What a terminal sends need not be text; such bytes come as surrogates, which no id holds.
+    text = not any("\ud800" <= char <= "\udfff" for char in start)
+    if not text or not sendable(start):
+        raise UsageError(f"--from {start!r}: this id cannot be sent in a request header")
     return start
 
 

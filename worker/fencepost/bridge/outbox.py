@@ -19,9 +19,13 @@ from fencepost_schemas.limits import BATCH_BYTES_MAX, BATCH_EVENTS_MAX
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A message (None to write the cursor alone) and the cursor as it stands behind it."""
+    """Messages that belong together (none to write the cursor alone), and the cursor behind them.
 
-    message: Message | None
+    A verdict's record and its first event are one entry: stored apart, a crash in between would
+    leave a generation without a position to ask for.
+    """
+
+    messages: tuple[Message, ...]
     cursor: Cursor
 
 
@@ -33,48 +37,53 @@ class Outbox:
         self._entries: deque[Entry] = deque()
         self._bytes = 0
         self._writing = False
-        self._changed = asyncio.Condition()
+        self._filled = asyncio.Event()
+        self._stored = asyncio.Condition()
 
     def add(self, entry: Entry) -> None:
-        """Take an entry; wait for `room` afterwards, before more is read from the source."""
+        """Take an entry and wake the writer, which finds all that is added in one go.
+
+        Wait for `room` afterwards, before more is read from the source.
+        """
         self._entries.append(entry)
         self._bytes += _size(entry)
+        self._filled.set()
 
     async def room(self) -> None:
-        """Wake the writer, and return once there is room for another read."""
-        async with self._changed:
-            self._changed.notify_all()
-            await self._changed.wait_for(
+        """Return once there is room for another read."""
+        async with self._stored:
+            await self._stored.wait_for(
                 lambda: len(self._entries) <= BATCH_EVENTS_MAX and self._bytes <= BATCH_BYTES_MAX
             )
 
     async def drained(self) -> None:
         """Return once everything is stored."""
-        async with self._changed:
-            self._changed.notify_all()
-            await self._changed.wait_for(lambda: not self._entries and not self._writing)
+        async with self._stored:
+            await self._stored.wait_for(lambda: not self._entries and not self._writing)
 
     async def run(self) -> None:
         """Store batch after batch, for ever; raises what `Shelf.write` raises."""
         while True:
-            async with self._changed:
-                await self._changed.wait_for(lambda: bool(self._entries))
-                batch = self._take()
-                self._writing = True
+            await self._filled.wait()
+            batch = self._take()
+            self._writing = True
             self.revision = await self._store(batch)
-            async with self._changed:
+            async with self._stored:
                 self._writing = False
-                self._changed.notify_all()
+                self._stored.notify_all()
 
     def _take(self) -> list[Entry]:
         batch: list[Entry] = []
-        size = 0
-        while self._entries and len(batch) < BATCH_EVENTS_MAX:
+        count = size = 0
+        while self._entries:
+            count += len(self._entries[0].messages)
             size += _size(self._entries[0])
-            if batch and size > BATCH_BYTES_MAX:
+            if batch and (count > BATCH_EVENTS_MAX or size > BATCH_BYTES_MAX):
                 break
             batch.append(self._entries.popleft())
         self._bytes -= sum(_size(entry) for entry in batch)
+        if not self._entries:
+            self._filled.clear()
         return batch
 
     async def _store(self, batch: list[Entry]) -> int:
@@ -92,12 +101,12 @@ class Outbox:
         ):
             traced = trace_headers()
             messages = [
-                msgspec.structs.replace(entry.message, headers={**entry.message.headers, **traced})
+                msgspec.structs.replace(message, headers={**message.headers, **traced})
                 for entry in batch
-                if entry.message is not None
+                for message in entry.messages
             ]
             return await self._shelf.write(messages, cursor, self.revision)
 
 
 def _size(entry: Entry) -> int:
-    return len(entry.message.payload) if entry.message is not None else 0
+    return sum(len(message.payload) for message in entry.messages)

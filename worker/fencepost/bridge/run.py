@@ -15,6 +15,7 @@ from fencepost_schemas.subject import Subjects
 
 log = logging.getLogger("fencepost.bridge")
 
+NO_SOURCE = "there is no source to follow: add a [sources.NAME] to the configuration"
 IDLE_TOUCHES = 20
 """A quiet source's cursor is rewritten this many times within the stream's age."""
 
@@ -32,7 +33,7 @@ async def run_bridge(
     reason once no source is left, and at once whatever stands in the way of all of them.
     """
     if not sources:
-        raise UsageError("there is no source to follow: add a [sources.NAME] to the configuration")
+        raise UsageError(NO_SOURCE)
     shelf = Shelf(connection, Subjects(settings.broker.prefix), reached)
     owner = f"bridge-{random_name()}"
     followers = [

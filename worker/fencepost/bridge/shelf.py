@@ -25,6 +25,9 @@ AGAIN_S = 0.05
 FULL_S = 2.0
 """Before trying again where the broker does not take (disk or stream full)."""
 
+SHOWN_CHARS_MAX = 256
+"""What a verdict's record keeps of a text that a source sent."""
+
 
 class Loaded(msgspec.Struct, frozen=True):
     cursor: Cursor
@@ -54,10 +57,7 @@ class Shelf:
             return Loaded(cursor, stored.sequence)
         record = await self.connection.last(EVENTS, self.subjects.epochs_of(source))
         if record is not None:
-            raise NotFine(
-                f"{source}: it was begun before but its cursor is gone, and a missing cursor is "
-                "not a beginning: find out what happened to the broker's data"
-            )
+            raise _cursor_gone(source)
         raise NotFine(f"{source}: not begun yet: run `fencepost init` once")
 
     async def ruling(self, source: str, generation: str) -> Ruling | None:
@@ -67,10 +67,20 @@ class Shelf:
         return msgspec.json.decode(stored.payload, type=Answer).ruling if stored else None
 
     def record_message(self, record: EpochRecord) -> Message:
+        # A source may send an id of a megabyte; what a fact shows of it is for people.
+        facts = tuple(
+            msgspec.structs.replace(
+                fact,
+                expected=fact.expected[:SHOWN_CHARS_MAX],
+                observed=fact.observed[:SHOWN_CHARS_MAX],
+            )
+            for fact in record.verdict.facts
+        )
+        verdict = msgspec.structs.replace(record.verdict, facts=facts)
         # Verdict records outlive the events that they govern.
         return Message(
             self.subjects.epoch(record.source, record.generation),
-            msgspec.json.encode(record),
+            msgspec.json.encode(msgspec.structs.replace(record, verdict=verdict)),
             {"Nats-TTL": "never"},
         )
 
@@ -129,7 +139,9 @@ class Shelf:
             return stored.sequence
         if stored is not None and stored.sequence == revision:
             return None
-        other = msgspec.json.decode(stored.payload, type=Cursor).owner if stored else "nobody"
+        if stored is None:
+            raise _cursor_gone(cursor.source)
+        other = msgspec.json.decode(stored.payload, type=Cursor).owner
         raise Fenced(
             f"{cursor.source}: another bridge ({other}) follows this source now; this one stops. "
             "Run one bridge a source"
@@ -143,3 +155,10 @@ class Shelf:
             refusal.error,
         )
         await asyncio.sleep(FULL_S)
+
+
+def _cursor_gone(source: str) -> NotFine:
+    return NotFine(
+        f"{source}: it was begun before but its cursor is gone, and a missing cursor is not a "
+        "beginning: find out what happened to the broker's data"
+    )

@@ -7,28 +7,25 @@ plain timeout; here each call ends in a reply, in Denied, or in Unanswered (outc
 
 import asyncio
 import base64
+import contextlib
 import logging
 import re
-import ssl
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-import nats
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from fencepost.broker.login import close, new_client, open_client
+from fencepost.broker.wire import ApiError, GetReply, InfoReply, PubAck, parse_headers
 from fencepost.clock import random_name
-from fencepost.errors import Denied, NotFine, Unanswered, Unreachable, UsageError
+from fencepost.errors import Denied, FencepostError, NotFine, Unanswered, Unreachable
 from fencepost.settings import Broker, Login
 
 log = logging.getLogger("fencepost.broker")
 
-SERVER_VERSION_LEAST = (2, 14)
-PING_INTERVAL_S = 10
-RECONNECT_WAIT_S = 0.25
-PENDING_BYTES_MAX = 8 * 1024 * 1024
 _DENIED = re.compile(r"permissions violation for (publish|subscription) to \"([^\"]*)\"", re.I)
 
 
@@ -81,41 +78,10 @@ class StoredMessage(msgspec.Struct, frozen=True):
     headers: dict[str, str]
 
 
-class _ApiError(msgspec.Struct):
-    code: int = 0
-    err_code: int = 0
-    description: str = ""
-
-
-class _PubAck(msgspec.Struct):
-    error: _ApiError | None = None
-    seq: int = 0
-
-
-class _RawMessage(msgspec.Struct):
-    subject: str
-    seq: int
-    data: str = ""
-    hdrs: str = ""
-
-
-class _GetReply(msgspec.Struct):
-    error: _ApiError | None = None
-    message: _RawMessage | None = None
-
-
-class _State(msgspec.Struct):
-    subjects: dict[str, int] | None = None
-
-
-class _InfoReply(msgspec.Struct):
-    error: _ApiError | None = None
-    total: int = 0
-    state: _State = msgspec.field(default_factory=_State)
-
-
 class _Waiting(msgspec.Struct):
-    subject: str
+    """A call that awaits its reply; `subjects` is what it published to, the last one answers."""
+
+    subjects: tuple[str, ...]
     reply: asyncio.Future[Msg]
 
 
@@ -127,14 +93,22 @@ class Connection:
         self.prefix = broker.prefix
         self.reply_s = broker.reply_s
         self.role = role
-        self._inbox = client.new_inbox()
+        self._inbox = ""
         self._calls = 0
         self._waiting: dict[str, _Waiting] = {}
         self._reconnected: list[Callable[[], None]] = []
+        self._denied_calls: list[tuple[str, Callable[[Denied], None]]] = []
+        self._deaf: Denied | None = None
 
     async def listen(self) -> None:
+        """Open the inbox; raise Denied where this login may not have one."""
+        self._inbox = self.client.new_inbox()
         await self.client.subscribe(f"{self._inbox}.*", cb=self._replied)
+        # The library's ping overtakes what it has not sent yet; the second one comes behind it.
         await self.client.flush()
+        await self.client.flush()
+        if self._deaf is not None:
+            raise self._deaf
 
     @property
     def payload_bytes_max(self) -> int:
@@ -143,6 +117,10 @@ class Connection:
 
     def on_reconnect(self, call: Callable[[], None]) -> None:
         self._reconnected.append(call)
+
+    def on_denied(self, subject: str, call: Callable[[Denied], None]) -> None:
+        """Call where the broker does not let us publish to a subject that no call waits on."""
+        self._denied_calls.append((subject, call))
 
     # --- asking
     async def ask(
@@ -154,9 +132,9 @@ class Connection:
         wait_s: float | None = None,
     ) -> Msg:
         """Send and return the reply; raise Unanswered, Denied, or Unreachable where nobody is."""
-        token, waiting = self._expect_reply(subject)
-        await self._send(subject, payload, headers, f"{self._inbox}.{token}")
-        return await self._await_reply(token, waiting, wait_s)
+        with self._expect_reply(subject) as (inbox, waiting):
+            await self._send(subject, payload, headers, inbox)
+            return await self._await_reply(waiting, wait_s)
 
     async def post(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None
@@ -171,16 +149,25 @@ class Connection:
 
     async def store_burst(self, messages: Sequence[Message]) -> list[Stored | NotStored | None]:
         """Store each message on its own, all in flight at once; None where the fate is unknown."""
-        tickets = []
-        for message in messages:
-            token, waiting = self._expect_reply(message.subject)
-            reply = f"{self._inbox}.{token}"
-            await self._send(message.subject, message.payload, _with_expectation(message), reply)
-            tickets.append((token, waiting))
+        with contextlib.ExitStack() as open_calls:
+            calls = []
+            for message in messages:
+                inbox, waiting = open_calls.enter_context(self._expect_reply(message.subject))
+                await self._send(
+                    message.subject, message.payload, _with_expectation(message), inbox
+                )
+                calls.append(waiting)
+            return await self._await_burst(calls)
+
+    async def _await_burst(self, calls: list[_Waiting]) -> list[Stored | NotStored | None]:
+        """Await all replies under one deadline: a lost connection must not cost it for each."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self.reply_s
         results: list[Stored | NotStored | None] = []
-        for token, waiting in tickets:
+        for waiting in calls:
             try:
-                results.append(_read_ack(await self._await_reply(token, waiting, None)))
+                reply = await self._await_reply(waiting, max(deadline_s - loop.time(), 0.0))
+                results.append(_read_ack(reply))
             except Unanswered:
                 results.append(None)
         return results
@@ -194,20 +181,20 @@ class Connection:
         where the fate is unknown.
         """
         batch = random_name(20)
-        token, waiting = self._expect_reply(messages[-1].subject)
-        for number, message in enumerate(messages, 1):
-            headers = {
-                **_with_expectation(message),
-                "Nats-Batch-Id": batch,
-                "Nats-Batch-Sequence": str(number),
-            }
-            last = number == len(messages)
-            if last:
-                headers["Nats-Batch-Commit"] = "1"
-            reply = f"{self._inbox}.{token}" if last else ""
-            await self._send(message.subject, message.payload, headers, reply)
-        sent()
-        return _read_ack(await self._await_reply(token, waiting, None))
+        subjects = [message.subject for message in messages]
+        with self._expect_reply(*subjects) as (inbox, waiting):
+            for number, message in enumerate(messages, 1):
+                headers = {
+                    **_with_expectation(message),
+                    "Nats-Batch-Id": batch,
+                    "Nats-Batch-Sequence": str(number),
+                }
+                last = number == len(messages)
+                if last:
+                    headers["Nats-Batch-Commit"] = "1"
+                await self._send(message.subject, message.payload, headers, inbox if last else "")
+            sent()
+            return _read_ack(await self._await_reply(waiting, None))
 
     # --- reading, through the leader
     async def last(self, stream: str, subject: str) -> StoredMessage | None:
@@ -231,7 +218,7 @@ class Connection:
         while True:
             request = {"subjects_filter": subject, "offset": len(found)}
             reply = await self.ask(f"$JS.API.STREAM.INFO.{stream}", msgspec.json.encode(request))
-            info = msgspec.json.decode(reply.data, type=_InfoReply)
+            info = msgspec.json.decode(reply.data, type=InfoReply)
             if info.error is not None:
                 raise _api_error(stream, info.error)
             page = info.state.subjects or {}
@@ -252,7 +239,7 @@ class Connection:
     # --- inside
     async def _get(self, stream: str, request: dict[str, Any]) -> StoredMessage | None:
         reply = await self.ask(f"$JS.API.STREAM.MSG.GET.{stream}", msgspec.json.encode(request))
-        got = msgspec.json.decode(reply.data, type=_GetReply)
+        got = msgspec.json.decode(reply.data, type=GetReply)
         if got.error is not None:
             if got.error.err_code == 10037:
                 return None
@@ -263,7 +250,7 @@ class Connection:
             raw.subject,
             raw.seq,
             base64.b64decode(raw.data),
-            _parse_headers(base64.b64decode(raw.hdrs)),
+            parse_headers(base64.b64decode(raw.hdrs)),
         )
 
     async def _send(
@@ -281,28 +268,31 @@ class Connection:
         except (nats.errors.ConnectionClosedError, nats.errors.OutboundBufferLimitError) as error:
             raise Unanswered(f"the connection to the broker is down: {error}") from None
 
-    def _expect_reply(self, subject: str) -> tuple[str, _Waiting]:
+    @contextlib.contextmanager
+    def _expect_reply(self, *subjects: str) -> Iterator[tuple[str, _Waiting]]:
+        """Yield the subject on which a reply is heard, and the call that waits for it."""
         self._calls += 1
         token = str(self._calls)
-        waiting = _Waiting(subject, asyncio.get_running_loop().create_future())
+        waiting = _Waiting(subjects, asyncio.get_running_loop().create_future())
         self._waiting[token] = waiting
-        return token, waiting
+        try:
+            yield f"{self._inbox}.{token}", waiting
+        finally:
+            del self._waiting[token]
+            waiting.reply.cancel()
 
-    async def _await_reply(self, token: str, waiting: _Waiting, wait_s: float | None) -> Msg:
-        limit_s = wait_s if wait_s is not None else self.reply_s
+    async def _await_reply(self, waiting: _Waiting, wait_s: float | None) -> Msg:
+        limit_s, subject = self.reply_s if wait_s is None else wait_s, waiting.subjects[-1]
         try:
             async with asyncio.timeout(limit_s):
                 reply = await waiting.reply
         except TimeoutError:
             raise Unanswered(
-                f"the broker did not answer within {limit_s:g} s on {waiting.subject}"
+                f"the broker did not answer within {limit_s:g} s on {subject}"
             ) from None
-        finally:
-            self._waiting.pop(token, None)
         if not reply.data and (reply.headers or {}).get("Status") == "503":
             raise Unreachable(
-                f"nobody answers on {waiting.subject}: is JetStream on, and was "
-                "`fencepost init` run?"
+                f"nobody answers on {subject}: is JetStream on, and was `fencepost init` run?"
             )
         return reply
 
@@ -322,20 +312,33 @@ class Connection:
             return
         # The library hands the text on in lower case, subject and all.
         verb, subject = denied.group(1).lower(), denied.group(2).lower()
-        blocked = [
-            waiting
-            for waiting in self._waiting.values()
-            if verb == "subscription" or waiting.subject.lower() == subject
-        ]
-        does = "publish to" if verb == "publish" else "subscribe to"
-        for waiting in blocked:
-            self._deny(waiting, does, waiting.subject if verb == "publish" else subject)
-        if not blocked:
-            log.error("%s", _denied(self.role, does, subject))
+        if verb == "publish":
+            self._deny_publish(subject)
+        else:
+            self._deny_subscription(subject)
 
-    def _deny(self, waiting: _Waiting, does: str, subject: str) -> None:
-        if not waiting.reply.done():
-            waiting.reply.set_exception(_denied(self.role, does, subject))
+    def _deny_publish(self, subject: str) -> None:
+        blocked = False
+        for waiting in self._waiting.values():
+            named = [one for one in waiting.subjects if one.lower() == subject]
+            if named:
+                blocked = True
+                _fail(waiting, _denied(self.role, "publish to", named[0]))
+        for named_one, call in self._denied_calls:
+            if named_one.lower() == subject:
+                blocked = True
+                call(_denied(self.role, "publish to", named_one))
+        if not blocked:
+            log.error("%s", _denied(self.role, "publish to", subject))
+
+    def _deny_subscription(self, subject: str) -> None:
+        problem = _denied(self.role, "subscribe to", subject)
+        if subject == f"{self._inbox}.*".lower():
+            self._deaf = problem
+        else:
+            log.error("%s", problem)
+        for waiting in self._waiting.values():
+            _fail(waiting, problem)
 
     async def reconnected(self) -> None:
         log.info("broker: connected again")
@@ -345,108 +348,30 @@ class Connection:
 
 async def connect(broker: Broker, login: Login, role: str) -> Connection:
     """Return an open connection; raise UsageError, Denied or Unreachable in one clear line."""
-    client = Client()
-    opened: list[Connection] = []
-
-    async def failed(error: Exception) -> None:
-        if opened:
-            await opened[0].failed(error)
+    client = new_client(login)
+    connection = Connection(client, broker, role)
 
     async def disconnected() -> None:
-        if opened and not client.is_closed:
+        if not client.is_closed:
             log.warning("broker: connection lost; trying again")
 
-    async def reconnected() -> None:
-        if opened:
-            await opened[0].reconnected()
-
-    servers = ", ".join(login.servers or ())
-    options: dict[str, Any] = {
-        "servers": list(login.servers or ()),
-        "name": f"fencepost-{role}",
-        "user": login.user,
-        "password": login.password,
-        "user_credentials": login.credentials,
-        "tls": _tls(login),
-        "inbox_prefix": f"_INBOX_{role}",
-        "ping_interval": PING_INTERVAL_S,
-        "pending_size": PENDING_BYTES_MAX,
-        "connect_timeout": broker.connect_s,
-        "reconnect_time_wait": RECONNECT_WAIT_S,
-        "error_cb": failed,
+    callbacks = {
+        "error_cb": connection.failed,
         "disconnected_cb": disconnected,
-        "reconnected_cb": reconnected,
+        "reconnected_cb": connection.reconnected,
     }
-    await _probe(options, servers, role, broker.connect_s)
     try:
-        async with asyncio.timeout(broker.connect_s):
-            await client.connect(max_reconnect_attempts=-1, **options)
-    except (OSError, TimeoutError, nats.errors.Error) as error:
-        raise Unreachable(f"no broker answers at {servers}: {error}") from None
-    _check_version(client, servers)
-    connection = Connection(client, broker, role)
-    opened.append(connection)
-    await connection.listen()
+        await open_client(client, broker, login, role, callbacks)
+        await connection.listen()
+    except FencepostError:
+        await close(client)
+        raise
     return connection
 
 
-async def _probe(options: dict[str, Any], servers: str, role: str, limit_s: float) -> None:
-    """Try once without reconnecting: with it, a wrong login or certificate loops for ever."""
-    refusals: list[Exception] = []
-
-    async def refused(error: Exception) -> None:
-        refusals.append(error)
-
-    trial = Client()
-    attempt = {**options, "error_cb": refused, "disconnected_cb": None, "reconnected_cb": None}
-    try:
-        async with asyncio.timeout(limit_s):
-            await trial.connect(allow_reconnect=False, **attempt)
-        await trial.close()
-        return
-    except FileNotFoundError as error:
-        raise UsageError(f"broker credentials: there is no file {error.filename}") from None
-    except (OSError, TimeoutError, ValueError, nats.errors.Error) as error:
-        problem = refusals[-1] if refusals else error
-    text = f"{problem} {refusals}".lower()
-    if "authorization" in text or "authentication" in text:
-        raise Denied(
-            f"the broker at {servers} refuses the {role} login: check user, password or "
-            f"credentials under [broker] or [broker.roles.{role}]"
-        )
-    if isinstance(problem, ssl.SSLError) or "ssl" in text or "tls" in text:
-        raise Unreachable(
-            f"no TLS connection to the broker at {servers}: {problem}; check tls_ca, tls_cert, "
-            "tls_key"
-        )
-    reason = str(problem) or type(problem).__name__
-    raise Unreachable(
-        f"no broker answers at {servers} ({reason}): start one, or name it with --server"
-    )
-
-
-def _tls(login: Login) -> ssl.SSLContext | None:
-    """Return a verifying context where any TLS file is named; tls:// servers get the default."""
-    wanted = login.tls_ca or login.tls_cert or login.tls_key
-    if not wanted and not any(server.startswith("tls://") for server in login.servers or ()):
-        return None
-    try:
-        context = ssl.create_default_context(cafile=login.tls_ca)
-        if login.tls_cert:
-            context.load_cert_chain(login.tls_cert, login.tls_key)
-    except (OSError, ssl.SSLError) as error:
-        raise UsageError(f"broker TLS files cannot be used: {error}") from None
-    return context
-
-
-def _check_version(client: Client, servers: str) -> None:
-    version = client.connected_server_version
-    if (version.major, version.minor) < SERVER_VERSION_LEAST:
-        least = ".".join(str(part) for part in SERVER_VERSION_LEAST)
-        raise Unreachable(
-            f"the broker at {servers} is nats-server {version.major}.{version.minor}: "
-            f"fencepost needs {least} or newer"
-        )
+def _fail(waiting: _Waiting, problem: Denied) -> None:
+    if not waiting.reply.done():
+        waiting.reply.set_exception(problem)
 
 
 def _denied(role: str, does: str, subject: str) -> Denied:
@@ -463,22 +388,13 @@ def _with_expectation(message: Message) -> dict[str, str]:
 
 
 def _read_ack(reply: Msg) -> Stored | NotStored:
-    ack = msgspec.json.decode(reply.data, type=_PubAck)
+    ack = msgspec.json.decode(reply.data, type=PubAck)
     if ack.error is not None:
         return NotStored(ack.error.err_code, ack.error.description)
     return Stored(ack.seq)
 
 
-def _api_error(stream: str, error: _ApiError) -> NotFine:
+def _api_error(stream: str, error: ApiError) -> NotFine:
     if error.err_code == 10059:
         return NotFine(f"the broker has no stream {stream}: run `fencepost init`")
     return NotFine(f"stream {stream}: {error.description} ({error.err_code})")
-
-
-def _parse_headers(raw: bytes) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    for line in raw.decode("utf-8", "replace").split("\r\n")[1:]:
-        name, colon, value = line.partition(":")
-        if colon:
-            headers[name] = value.strip()
-    return headers

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fencepost.broker.connection import SERVER_VERSION_LEAST
+from fencepost.broker.login import SERVER_VERSION_LEAST
 from fencepost.errors import NotFine, UsageError
 
 START_S = 20.0
@@ -64,9 +64,15 @@ class EmbeddedBroker:
         server = find_server()
         if self.port:
             _check_free(self.port)
-        self.store.mkdir(parents=True, exist_ok=True)
         config = self.store / "nats.conf"
-        config.write_text(self._config(), "utf-8")
+        try:
+            self.store.mkdir(parents=True, exist_ok=True)
+            config.write_text(self._config(), "utf-8")
+        except OSError as error:
+            raise NotFine(
+                f"the folder {self.store} cannot be used for the broker's data "
+                f"({error.strerror}): choose another"
+            ) from None
         log_file = self.store / "nats.log"
         with log_file.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(

@@ -13,11 +13,13 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from fencepost.broker.connection import Connection
+from fencepost.errors import Denied
 
 log = logging.getLogger("fencepost.broker")
 
 EXPIRES_S = 20.0
 HEARTBEAT_S = 5.0
+ACK_PREFIX = "$JS.ACK."
 PENDING_MESSAGES_MAX = 65_536
 
 
@@ -40,6 +42,7 @@ class Puller:
         self._generation = 0
         self._subscription: Subscription | None = None
         self._heard_at = 0.0
+        self._denied: Denied | None = None
         self.gone: asyncio.Event = asyncio.Event()
 
     async def open(self) -> None:
@@ -50,6 +53,7 @@ class Puller:
             pending_bytes_limit=-1,
         )
         self._connection.on_reconnect(self._forget)
+        self._connection.on_denied(self._next, self._deny)
 
     async def close(self) -> None:
         """Stop receiving; what the broker had on its way comes to somebody after ack_wait."""
@@ -58,7 +62,15 @@ class Puller:
             self._subscription = None
 
     async def want(self, count: int) -> None:
-        """See to it that `count` messages are asked for, counting those asked for before."""
+        """See to it that `count` messages are asked for, counting those asked for before.
+
+        Raises Denied where this login may not ask.
+        """
+        if self._denied is not None:
+            raise self._denied
+        if not self._connection.client.is_connected:
+            # The library would keep the request and send it later, beside those made then.
+            return
         self._watch()
         missing = count - self.outstanding
         # Half-empty is soon enough: a request a message would double the traffic.
@@ -84,6 +96,9 @@ class Puller:
             log.warning("%s is silent; asking again", self._what)
             self._forget()
 
+    def _deny(self, problem: Denied) -> None:
+        self._denied = problem
+
     def _forget(self) -> None:
         self.outstanding = 0
         self._generation += 1
@@ -91,12 +106,13 @@ class Puller:
 
     async def _arrived(self, message: Msg) -> None:
         self._heard_at = _now()
-        headers = message.headers or {}
-        status = headers.get("Status")
-        if message.reply and status is None:
+        if message.reply.startswith(ACK_PREFIX):
+            # Whatever its headers say, it is a message of the stream, and theirs are foreign text.
             self.outstanding = max(0, self.outstanding - 1)
             self._take(message)
             return
+        headers = message.headers or {}
+        status = headers.get("Status")
         if int(message.subject.rsplit(".", 1)[1]) != self._generation or status == "100":
             return
         returned = headers.get("Nats-Pending-Messages")

@@ -26,8 +26,6 @@ def stream_config(plan: StreamPlan, broker: Broker) -> dict[str, Any]:
         "discard": "old" if plan.last_per_subject else "new",
         "discard_new_per_subject": plan.first_per_subject,
         "max_age": broker.events_age_s * S_TO_NS if plan.age_limited else 0,
-        "max_msgs": -1,
-        "max_bytes": -1,
         "max_msgs_per_subject": 1 if plan.last_per_subject or plan.first_per_subject else -1,
         "deny_delete": plan.undeletable,
         "deny_purge": plan.undeletable,
@@ -52,10 +50,15 @@ async def ensure_streams(connection: Connection, broker: Broker) -> list[str]:
             created.append(plan.name)
         else:
             _check(found, plan.name)
-            if any(found["config"].get(field) != value for field, value in config.items()):
+            if _differs(found["config"], config):
                 merged = {**found["config"], **config}
                 _check(await connection.api(f"STREAM.UPDATE.{plan.name}", merged), plan.name)
     return created
+
+
+def _differs(found: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Return True if an update is due; the broker leaves out what is false, 0 or empty."""
+    return any(found.get(field, type(value)()) != value for field, value in wanted.items())
 
 
 class ConsumerPlan(msgspec.Struct, frozen=True):

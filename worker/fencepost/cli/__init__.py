@@ -2,7 +2,6 @@
 
 import sys
 
-import click
 import typer
 
 from fencepost.cli.bridge import bridge
@@ -26,6 +25,10 @@ for command in (demo, dev, init, bridge, worker, version):
 app.add_typer(questions, name="questions")
 
 
+# Typer brings its own copy of click, or used to need click; the class is the same by either way.
+_MISUSE: type[Exception] = typer.BadParameter.__mro__[1]
+
+
 def main() -> None:
     """Run a command; exit 0 fine, 1 not fine, 2 usage, 3 cannot reach. Errors are one line."""
     try:
@@ -33,16 +36,29 @@ def main() -> None:
     except FencepostError as error:
         _complain(str(error))
         code = error.exit_code
-    except click.ClickException as error:
-        error.show()
+    except _MISUSE as error:
+        _explain(error)
         code = 2
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         code = 130
     except BrokenPipeError:
         # Whoever read our output has gone, as in `fencepost questions ls | head -1`.
         sys.stderr.close()
         code = 0
     sys.exit(code or 0)
+
+
+def _explain(error: Exception) -> None:
+    """Say in one line what is wrong with the command line; help, where it was asked for, is longer.
+
+    A command that needs a subcommand and has none raises its help, which may be printed already.
+    """
+    text: str = getattr(error, "format_message", error.__str__)()
+    if "\n" in text or not text:
+        typer.echo(text, err=True, nl=bool(text))
+        return
+    path = getattr(getattr(error, "ctx", None), "command_path", "fencepost")
+    _complain(f"{text.rstrip('.')}: see `{path} --help`")
 
 
 def _complain(text: str) -> None:

@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
-from fencepost.bridge.run import run_bridge
+from fencepost.bridge.run import NO_SOURCE, run_bridge
 from fencepost.broker.connection import connect
 from fencepost.cli.options import ConfigOption, QuietOption, ServerOption, settings_from
 from fencepost.cli.output import log_to_stderr
 from fencepost.cli.processes import cancelled_by, run_until_signal
 from fencepost.cli.tracing import set_up_tracing
 from fencepost.errors import UsageError
-from fencepost.settings import Settings, login_for
+from fencepost.settings import Settings, login_for, source_headers
 from fencepost.transport.http import HttpTransport
 
 
@@ -29,8 +29,13 @@ def bridge(
     settings = settings_from(config, server)
     chosen = sources or list(settings.sources)
     unknown = [name for name in chosen if name not in settings.sources]
+    if not chosen:
+        raise UsageError(NO_SOURCE)
     if unknown:
         raise UsageError(f"there is no source {', '.join(unknown)} in the configuration")
+    for name in chosen:
+        # A variable that is not set is found out before anything is connected to.
+        source_headers(name, settings.sources[name])
     set_up_tracing("bridge")
     run_until_signal(lambda stop: _bridge(settings, chosen, stop))
 

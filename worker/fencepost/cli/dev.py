@@ -25,7 +25,9 @@ def dev(
     app: AppOption = None,
     config: ConfigOption = None,
     workers: Annotated[int, typer.Option(min=1, help="How many worker processes")] = 1,
-    port: Annotated[int, typer.Option(help="The broker's port; 0 takes a free one")] = DEFAULT_PORT,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The broker's port; 0 takes a free one")
+    ] = DEFAULT_PORT,
     data: Annotated[Path, typer.Option(help="Where the broker keeps its data")] = Path(
         ".fencepost"
     ),

@@ -39,7 +39,7 @@ def _import(name: str) -> ModuleType:
     except FencepostError:
         raise
     except ModuleNotFoundError as error:
-        if error.name is not None and not name.startswith(error.name):
+        if error.name is not None and not _within(name, error.name):
             raise UsageError(
                 f"app {name}: it imports {error.name}, which is not installed"
             ) from None
@@ -47,10 +47,17 @@ def _import(name: str) -> ModuleType:
             f"app {name}: there is no such module here: run from its folder, or name its file as "
             "path/file.py:name"
         ) from None
-    except Exception as error:  # whatever a user's module may raise at import
+    except (Exception, SystemExit) as error:  # whatever a user's module may raise at import
         raise UsageError(
             f"app {name}: importing it failed: {type(error).__name__}: {error}"
         ) from error
+
+
+def _within(module: str, missing: str) -> bool:
+    """Return True if the missing module is the app's own, or a package that it should be in."""
+    if module.endswith(".py"):
+        return False
+    return module == missing or module.startswith(f"{missing}.")
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fencepost.settings import Settings, load_settings
+from fencepost.settings import Settings, load_settings, split_servers
 
 ConfigOption = Annotated[
     Path | None,
@@ -26,6 +26,6 @@ def settings_from(
     config: Path | None, server: str | None = None, app: str | None = None
 ) -> Settings:
     """Return the settings of file, environment and flags, in this order."""
-    servers = server.split(",") if server else None
+    servers = split_servers(server) if server else None
     flags = {"broker.servers": servers, "app": app}
     return load_settings(config, os.environ, flags)

@@ -13,6 +13,7 @@ from fencepost.cli.output import plain, print_json, print_table
 from fencepost.cli.processes import run
 from fencepost.clock import iso_time
 from fencepost.desk.book import Book, Entry
+from fencepost.errors import UsageError
 from fencepost.settings import Settings, login_for
 from fencepost_schemas.question import Held
 from fencepost_schemas.subject import Subjects
@@ -84,12 +85,20 @@ def answer(
 ) -> None:
     """Answer a question. The first answer stands; a second one is told who was first."""
     settings = settings_from(config, server)
-    name = actor or getpass.getuser()
+    name = actor or _own_name()
     given = _at_the_desk(settings, lambda book: book.answer(question, ruling, name, note))
     if as_json:
         print_json(given)
     else:
         typer.echo(f"{given.question}: {given.ruling}, by {given.actor}. {given.ruling.meaning}")
+
+
+def _own_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # As in a container that runs under a number without a name.
+        raise UsageError("this system has no name for you: say who answers with --as") from None
 
 
 def _at_the_desk(settings: Settings, ask: Callable[[Book], Awaitable[T]]) -> T:

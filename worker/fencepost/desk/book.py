@@ -4,6 +4,7 @@ Open is what has no answer; nothing else is kept that could disagree.
 """
 
 import asyncio
+import logging
 
 import msgspec
 
@@ -11,8 +12,17 @@ from fencepost.broker.connection import Connection, Message, NotStored, Stored
 from fencepost.clock import iso_time, wall_ms
 from fencepost.errors import NotFine, UsageError
 from fencepost_schemas.limits import NOTE_CHARS_MAX
-from fencepost_schemas.question import Answer, AuditEntry, Question, QuestionKind, Ruling
+from fencepost_schemas.question import (
+    Answer,
+    AuditEntry,
+    Question,
+    QuestionKind,
+    Ruling,
+    seam_question_id,
+)
 from fencepost_schemas.subject import ANSWERS, QUESTIONS, BadSubject, Subjects
+
+log = logging.getLogger("fencepost.desk")
 
 READS_MAX = 64
 AUDIT_WRITER = "desk"
@@ -34,7 +44,11 @@ class Book:
 
     async def entries(self, *, answered: bool = False, source: str | None = None) -> list[Entry]:
         """Return the open questions, oldest first; with `answered` the others too."""
-        subjects = await self._connection.subjects(QUESTIONS, self._subjects.questions_of(source))
+        try:
+            asked = self._subjects.questions_of(source)
+        except BadSubject as error:
+            raise UsageError(f"source: {error}") from None
+        subjects = await self._connection.subjects(QUESTIONS, asked)
         answers = await self._connection.subjects(ANSWERS, self._subjects.answers())
         closed = {subject.rsplit(".", 1)[1] for subject in answers}
         wanted = [
@@ -61,12 +75,16 @@ class Book:
         """Give the first answer, and return it.
 
         Raises UsageError for a ruling that the question does not take, NotFine where somebody was
-        first, with who, when and what.
+        first, with who, when and what, or where another question has to be answered first.
         """
+        if not actor.isprintable():
+            raise UsageError(f"{actor!r} is no name for who answers: use printable characters")
         entry = await self.entry(question)
         kind = entry.question.kind
         if ruling not in kind.rulings:
             raise UsageError(f"a {kind} question takes {', '.join(kind.rulings)}; not {ruling!r}")
+        if entry.answer is None and ruling == Ruling.SAME:
+            await self._check_seam_in_front(entry.question)
         answer = Answer(
             question=question,
             source=entry.question.source,
@@ -74,7 +92,7 @@ class Book:
             ruling=Ruling(ruling),
             actor=actor,
             at_ms=wall_ms(),
-            note=note[:NOTE_CHARS_MAX],
+            note=note[:NOTE_CHARS_MAX].encode("utf-8", "replace").decode(),
         )
         subject = self._subjects.answer(question)
         reply = await self._connection.store(Message(subject, msgspec.json.encode(answer)))
@@ -82,12 +100,29 @@ class Book:
             first = await self._answer_to(question)
             if reply.taken and first is not None:
                 raise NotFine(
-                    f"{question} was answered before: {first.ruling} by {first.actor} at "
+                    f"{question} was answered before: {first.ruling} by {first.actor!r} at "
                     f"{iso_time(first.at_ms)}; that answer stands"
                 )
             raise NotFine(f"the answer was not taken: {reply.text} ({reply.error})")
         await self._record(answer)
         return answer
+
+    async def _check_seam_in_front(self, question: Question) -> None:
+        """Refuse to say "the same" of a generation while the one that it goes on from is open.
+
+        Events without a key of their own are known by their place in the oldest generation that is
+        the same. Were that one found out later, they would get another key, and be applied again.
+        """
+        if question.gap is None:
+            return
+        front = seam_question_id(question.source, question.gap.after_generation)
+        subject = self._subjects.question(question.source, front)
+        asked = await self._connection.last(QUESTIONS, subject) is not None
+        if asked and await self._answer_to(front) is None:
+            raise NotFine(
+                f"{question.id} goes on from a generation that is in question itself: "
+                f"answer {front} first"
+            )
 
     async def _record(self, answer: Answer) -> None:
         entry = AuditEntry(
@@ -107,7 +142,11 @@ class Book:
             stored = await self._connection.last(QUESTIONS, subject)
             if stored is None:
                 return None
-            question = msgspec.json.decode(stored.payload, type=Question)
+            try:
+                question = msgspec.json.decode(stored.payload, type=Question)
+            except msgspec.DecodeError as error:
+                log.warning("%s: not a question that this release knows: %s", stored.subject, error)
+                return None
             answer = await self._answer_to(question.id)
             held = await self._held(question) if answer is None else 0
             return Entry(question, held, answer)

@@ -97,7 +97,14 @@ class KvLedger:
             await self._commit_batch(batch, messages)
 
     async def _commit_burst(self, batch: list[_Write], messages: Sequence[Message]) -> None:
-        replies = await self._connection.store_burst(messages)
+        replies: Sequence[Stored | NotStored | None]
+        try:
+            replies = await self._connection.store_burst(messages)
+        except Denied:
+            raise
+        except Unreachable as error:
+            log.warning("ledger: %s; looking what was stored", error)
+            replies = [None] * len(batch)
         open_writes = []
         for write, reply in zip(batch, replies, strict=True):
             if isinstance(reply, Stored):
@@ -173,7 +180,7 @@ def _tell(write: _Write, result: Written | Found) -> None:
 def _tell_found(write: _Write, message: StoredMessage | None) -> None:
     try:
         _tell(write, _found(message))
-    except (UnknownRowVersion, msgspec.DecodeError) as error:
+    except UnknownRowVersion as error:
         if not write.result.done():
             write.result.set_exception(error)
 
@@ -181,7 +188,10 @@ def _tell_found(write: _Write, message: StoredMessage | None) -> None:
 def _found(message: StoredMessage | None) -> Found:
     if message is None:
         return Found(None, 0)
-    return Found(decode_row(message.payload), message.sequence)
+    try:
+        return Found(decode_row(message.payload), message.sequence)
+    except msgspec.DecodeError as error:
+        raise UnknownRowVersion(f"ledger row {message.subject} cannot be read: {error}") from None
 
 
 # --- identity -----------------------------------------------------------------------------------

@@ -11,12 +11,12 @@ import msgspec
 from nats.aio.msg import Msg
 
 from fencepost.broker.connection import Connection
-from fencepost.pool.deliveries import ACK, TERM, settle_together
-from fencepost.pool.drive import Done, Driver
+from fencepost.pool.deliveries import ACK, TERM, later, settle_together
+from fencepost.pool.drive import OTHER_RELEASE_MS, Done, Driver
 from fencepost.pool.seams import Seams
-from fencepost_policies.plan import Answered
+from fencepost_policies.plan import Answered, Settlement
 from fencepost_schemas.question import Answer, Held, Question, QuestionKind
-from fencepost_schemas.subject import QUESTIONS, Subjects
+from fencepost_schemas.subject import QUESTIONS, BadSubject, Subjects, slug
 
 log = logging.getLogger("fencepost.pool")
 
@@ -38,7 +38,12 @@ class Answers:
         """Carry out one answer, and settle it."""
         try:
             answer = msgspec.json.decode(message.data, type=Answer)
-        except msgspec.DecodeError as error:
+            slug(answer.source)
+        except msgspec.ValidationError as error:
+            log.warning("%s: %s; left to a newer worker", message.subject, error)
+            await self._connection.post(message.reply, later(OTHER_RELEASE_MS))
+            return
+        except (msgspec.DecodeError, BadSubject) as error:
             log.error("%s: not an answer: %s; it is passed over", message.subject, error)
             await self._connection.post(message.reply, TERM)
             return
@@ -57,11 +62,23 @@ class Answers:
         if stored is None:
             log.error("answer to %s: there is no such question; passed over", answer.question)
             return []
-        question = msgspec.json.decode(stored.payload, type=Question)
-        assert question.event is not None, "a question about a row carries its event"
-        work = await self._seams.work_of(question.event)
-        if work is None:
+        try:
+            question = msgspec.json.decode(stored.payload, type=Question)
+        except msgspec.DecodeError as error:
+            log.warning("question %s: %s; left to a newer worker", answer.question, error)
+            return [Done(Settlement.LATER, OTHER_RELEASE_MS)]
+        if question.kind is not answer.kind or question.event is None:
+            log.error("answer to %s: it is another question; passed over", answer.question)
             return []
+        if not self._seams.mine(question.event):
+            return []
+        work = await self._seams.work_of(question.event)
+        if isinstance(work, Done):
+            return [work]
+        # What was ruled since may give the event another key, but it is this row that was asked
+        # about.
+        key = msgspec.structs.replace(work.key, text=question.key)
+        work = msgspec.structs.replace(work, key=key, row_subject=question.row)
         answered = Answered(answer.ruling, answer.actor, question.attempt, self._driver.start())
         return [await self._driver.answered(work, answered)]
 
@@ -71,8 +88,12 @@ class Answers:
         chunk: list[tuple[str, Held]] = []
         under = self._subjects.held_under(answer.source, answer.question)
         async for stored in self._connection.scan(QUESTIONS, under):
-            held = msgspec.json.decode(stored.payload, type=Held)
-            if held.handler:
+            try:
+                held = msgspec.json.decode(stored.payload, type=Held)
+            except msgspec.DecodeError as error:
+                log.error("%s: not a held event: %s; it is passed over", stored.subject, error)
+                continue
+            if held.handler and self._seams.mine(held):
                 chunk.append((stored.subject, held))
             if len(chunk) >= SEAM_CHUNK:
                 done += await self._carry_out(chunk)
@@ -81,7 +102,6 @@ class Answers:
         return done + await self._carry_out(chunk)
 
     async def _carry_out(self, chunk: list[tuple[str, Held]]) -> list[Done]:
-        done = await asyncio.gather(
+        return await asyncio.gather(
             *(self._seams.carry_out(subject, held) for subject, held in chunk)
         )
-        return [one for one in done if one is not None]

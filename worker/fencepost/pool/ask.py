@@ -23,6 +23,7 @@ from fencepost_schemas.subject import Subjects
 
 HELD_DONE_TTL = "1h"
 """How long the mark that a held event is settled stays, before the broker drops it."""
+HEADER_ROOM = 512
 
 
 class Desk:
@@ -81,6 +82,9 @@ class Desk:
             gap=record.gap if record is not None else None,
             event=work.carrier,
         )
+        if len(msgspec.json.encode(question)) + HEADER_ROOM > self._connection.payload_bytes_max:
+            # The question matters more than the first event that it is about.
+            question = msgspec.structs.replace(question, event=None)
         await self._put_question(question)
         self._seams_asked.add(seam)
 

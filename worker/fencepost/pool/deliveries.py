@@ -11,7 +11,6 @@ from nats.aio.msg import Msg
 
 from fencepost.app import Fencepost
 from fencepost.broker.connection import Connection
-from fencepost.pool.ask import held_subject
 from fencepost.pool.drive import Done, Driver
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.seams import Seams
@@ -63,7 +62,8 @@ class Deliveries:
         ruled = await self._rulings.of(event)
         carrier = Held(message.subject, dict(headers), message.data, self._app.name, "")
         works = [make_work(handler, event, carrier, ruled, self._subjects) for handler in handlers]
-        word = settle_together([await self._see_through(work, ruled) for work in works])
+        again = message.metadata.num_delivered > 1
+        word = settle_together([await self._see_through(work, ruled, again) for work in works])
         if word is not None:
             await self._connection.post(message.reply, word)
 
@@ -86,14 +86,23 @@ class Deliveries:
             raise BadEvent("its headers do not say what its subject says")
         return event
 
-    async def _see_through(self, work: Work, ruled: Ruled) -> Done:
+    async def _see_through(self, work: Work, ruled: Ruled, again: bool) -> Done:
+        """Bring an event to its row, and to where it is held if a ruling has come for it there.
+
+        Between our look at the rulings and the event's safe place at the desk a person may have
+        ruled, and the worker that carried out the ruling may not have seen this event. So the look
+        is repeated once the event is there: one of the two sees the other. A worker that died in
+        between left the event to us: then it comes `again`, when all is ruled.
+        """
         done = await self._driver.arrived(work, ruled)
-        if not done.ruled_meanwhile:
+        if done.held:
+            ruled_now = await self._rulings.of(work.event)
+            overlooked = ruled_now.ruling is not ruled.ruling
+        else:
+            overlooked = again and ruled.ruling is not None
+        if not overlooked:
             return done
-        subject = held_subject(self._subjects, work)
-        carried = await self._seams.carry_out(subject, work.carrier)
-        assert carried is not None, "this app held it a moment ago"
-        return carried
+        return await self._seams.carry_out(self._seams.place_of(work), work.carrier)
 
     def _count_unmatched(self, type: str) -> None:
         known = type in self.unmatched or len(self.unmatched) < UNMATCHED_NAMES_MAX

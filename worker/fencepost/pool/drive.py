@@ -12,21 +12,20 @@ import msgspec
 
 from fencepost.clock import random_name, wall_ms
 from fencepost.pool.ask import Desk
-from fencepost.pool.rulings import Rulings
 from fencepost.pool.run import run_handler
 from fencepost.pool.work import Ruled, Work, arrival, row_subject
 from fencepost.ports import Found, Ledger
 from fencepost.settings import Pool
 from fencepost_policies.ledger import step
-from fencepost_policies.plan import Answered, Arrived, Given, Notice, Plan, Settlement, Start
+from fencepost_policies.plan import Answered, Given, Notice, Plan, Settlement, Start
 from fencepost_schemas.row import Row, UnknownRowVersion
 from fencepost_schemas.subject import Subjects
 
 log = logging.getLogger("fencepost.pool")
 
 S_TO_MS = 1000
-NEWER_ROW_MS = 30_000
-"""Before a row of a newer release is looked at again: its own workers will have dealt with it."""
+OTHER_RELEASE_MS = 30_000
+"""Before what only another release knows is looked at again; its workers may be quicker."""
 
 
 class BrokerClock:
@@ -43,15 +42,15 @@ class BrokerClock:
 
 
 class Done(msgspec.Struct, frozen=True):
-    """How one piece of work settles, and the row that was last seen (None where none was).
+    """How one piece of work settles, and the row that says so (None where there is none).
 
-    `ruled_meanwhile` says that its event was held, and that a ruling on it came at that moment.
+    `held` says that its event was put under the question of its seam.
     """
 
     settlement: Settlement
     delay_ms: int = 0
     row: Row | None = None
-    ruled_meanwhile: bool = False
+    held: bool = False
 
 
 class _Queue(msgspec.Struct):
@@ -66,7 +65,6 @@ class Driver:
         self,
         ledger: Ledger,
         desk: Desk,
-        rulings: Rulings,
         subjects: Subjects,
         pool: Pool,
         clock: BrokerClock,
@@ -75,7 +73,6 @@ class Driver:
     ) -> None:
         self._ledger = ledger
         self._desk = desk
-        self._rulings = rulings
         self._subjects = subjects
         self._pool = pool
         self._clock = clock
@@ -94,29 +91,38 @@ class Driver:
 
     async def arrived(self, work: Work, ruled: Ruled) -> Done:
         """Bring an event to its handler's ledger row and see it through."""
-        return await self._drive(work, arrival(work, ruled, self.start()), None, 0)
+        return await self._drive(work, arrival(work, ruled, self.start()))
 
     async def answered(self, work: Work, answered: Answered) -> Done:
         """Bring an answer to the row that waits for it."""
-        found = await self._ledger.read(work.row_subject)
-        return await self._drive(work, answered, found.row, found.revision)
+        return await self._drive(work, answered)
 
-    async def _drive(self, work: Work, given: Given, row: Row | None, revision: int) -> Done:
+    async def stands(self, work: Work) -> bool:
+        """Return True if there is a row for this work."""
+        return (await self._ledger.read(work.row_subject)).row is not None
+
+    async def _drive(self, work: Work, given: Given) -> Done:
         queue = self._queues.setdefault(work.row_subject, _Queue(asyncio.Lock()))
         queue.length += 1
         try:
             async with queue.lock:
-                return await self._see_through(work, given, row, revision)
+                return await self._see_through(work, given)
         except UnknownRowVersion as error:
             log.warning("%s: %s", work.handler.name, error)
-            return Done(Settlement.LATER, NEWER_ROW_MS)
+            return Done(Settlement.LATER, OTHER_RELEASE_MS)
         finally:
             queue.length -= 1
             if not queue.length:
                 del self._queues[work.row_subject]
 
-    async def _see_through(self, work: Work, given: Given, row: Row | None, revision: int) -> Done:
+    async def _see_through(self, work: Work, given: Given) -> Done:
         """Step, carry out the plan, and step again with what came of it, until it settles."""
+        # An event's row is taken for absent, and found by the insert that fails. An answer is
+        # about a row that stands.
+        found = Found(None, 0)
+        if isinstance(given, Answered):
+            found = await self._ledger.read(work.row_subject)
+        row, revision = found.row, found.revision
         while True:
             plan = step(row, given, self._clock.now_ms())
             if plan.write is not None:
@@ -132,11 +138,7 @@ class Driver:
                 given = await run_handler(work, row, self._pool, work.carrier.headers)
                 self._reached("ran")
                 continue
-            ruled_meanwhile = await self._publish(plan, work, given, row)
-            if plan.note:
-                log.info("%s: %s: %s", work.handler.name, work.event.position, plan.note)
-            self._reached("published")
-            return Done(plan.settle, plan.delay_ms, row, ruled_meanwhile)
+            return await self._settle(work, plan, plan.write if plan.write is not None else row)
 
     async def _write(self, work: Work, row: Row, revision: int) -> int | Found | None:
         """Return the new revision, what stands instead, or None for a record beside the row."""
@@ -148,19 +150,12 @@ class Driver:
         result = await self._ledger.write(subject, row, revision)
         return result if isinstance(result, Found) else result.revision
 
-    async def _publish(self, plan: Plan, work: Work, given: Given, row: Row | None) -> bool:
-        """Publish the plan's notices; return True if an event was held that may go on already.
-
-        Between our look at the rulings and the event's safe place at the desk a person may have
-        ruled, and the worker that carried out the ruling may not have seen this event. So the look
-        is repeated once the event is there: one of the two sees the other.
-        """
+    async def _settle(self, work: Work, plan: Plan, row: Row | None) -> Done:
         now_ms = self._clock.now_ms()
         for notice in plan.publish:
-            noted = plan.write if plan.write is not None else row
-            assert noted is not None
-            await self._desk.publish(notice, work, noted, now_ms)
-        if Notice.HOLD not in plan.publish or not isinstance(given, Arrived):
-            return False
-        ruled = await self._rulings.of(work.event)
-        return arrival(work, ruled, self.start()).action is not given.action
+            assert row is not None, "a notice is about a row"
+            await self._desk.publish(notice, work, row, now_ms)
+        if plan.note:
+            log.info("%s: %r: %s", work.handler.name, work.event.position, plan.note)
+        self._reached("published")
+        return Done(plan.settle, plan.delay_ms, row, Notice.HOLD in plan.publish)

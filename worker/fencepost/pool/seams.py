@@ -1,14 +1,19 @@
 """Carry a ruling out for one event that is held under a seam."""
 
+import logging
+
 from fencepost.app import Fencepost
 from fencepost.pool.ask import Desk, held_subject
-from fencepost.pool.drive import Done, Driver
+from fencepost.pool.drive import OTHER_RELEASE_MS, Done, Driver
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.work import Ruled, Work, make_work
 from fencepost_policies.plan import Settlement
-from fencepost_schemas.event import event_of
+from fencepost_schemas.event import BadEvent, event_of
 from fencepost_schemas.question import Held, Ruling
+from fencepost_schemas.row import State
 from fencepost_schemas.subject import Subjects
+
+log = logging.getLogger("fencepost.pool")
 
 
 class Seams:
@@ -26,26 +31,46 @@ class Seams:
         self._driver = driver
         self._desk = desk
 
-    async def work_of(self, held: Held) -> Work | None:
-        """Return the work that is kept in a held event, None where it is another app's."""
+    def mine(self, held: Held) -> bool:
+        """Return True if this app held the event, and has to see it through."""
+        return held.app == self._app.name
+
+    async def work_of(self, held: Held) -> Work | Done:
+        """Return the work that is kept in this app's event, or how to settle what cannot be one.
+
+        A handler that is not there may be known to another worker of this app, one that was
+        deployed before or after us.
+        """
         handler = self._app.handlers.get(held.handler)
-        if held.app != self._app.name or handler is None:
-            return None
-        event = event_of(held.headers, held.payload)
+        if handler is None:
+            log.warning("%r: no such handler here; left to another worker", held.handler)
+            return Done(Settlement.LATER, OTHER_RELEASE_MS)
+        try:
+            event = event_of(held.headers, held.payload)
+        except BadEvent as error:
+            log.error("an event held for %s: %s; it is passed over", handler.name, error)
+            return Done(Settlement.ACK)
         return make_work(handler, event, held, await self._rulings.of(event), self._subjects)
 
-    async def carry_out(self, subject: str, held: Held) -> Done | None:
-        """Bring a held event to its row under what was ruled; None where it is another app's.
+    def place_of(self, work: Work) -> str:
+        """Return where this work's event is held, or would be, as long as nothing is ruled."""
+        return held_subject(self._subjects, self._under(work, Ruled(None, work.event.generation)))
 
-        `subject` is where it is held. It is released once its row is terminal.
+    async def carry_out(self, subject: str, held: Held) -> Done:
+        """Bring an event that this app held to its row, under what was ruled.
+
+        `subject` is where it is held. It is released once something else carries its bytes, or
+        nothing has to: its row is terminal, or in doubt and asked about by itself.
         """
         work = await self.work_of(held)
-        if work is None:
-            return None
+        if isinstance(work, Done):
+            return work
         ruled = await self._rulings.of(work.event)
         done = await self._driver.arrived(work, ruled)
-        terminal = done.row is not None and done.row.state.terminal
-        if done.settlement is not Settlement.ACK or not terminal:
+        settled = done.row is not None and (
+            done.row.state.terminal or done.row.state is State.IN_DOUBT
+        )
+        if done.settlement is not Settlement.ACK or not settled:
             return done
         if subject != held_subject(self._subjects, work):
             await self._close_placeholder(work, ruled)
@@ -59,5 +84,9 @@ class Seams:
         own is known by its place in the generation before the seam.
         """
         discarded = Ruled(Ruling.DISCARD, work.event.generation, ruled.actor)
-        placeholder = make_work(work.handler, work.event, work.carrier, discarded, self._subjects)
-        await self._driver.arrived(placeholder, discarded)
+        placeholder = self._under(work, discarded)
+        if await self._driver.stands(placeholder):
+            await self._driver.arrived(placeholder, discarded)
+
+    def _under(self, work: Work, ruled: Ruled) -> Work:
+        return make_work(work.handler, work.event, work.carrier, ruled, self._subjects)

@@ -13,7 +13,7 @@ from fencepost.broker.connection import Connection
 from fencepost.broker.puller import Puller
 from fencepost.broker.topology import ConsumerPlan, broker_clock_ms, ensure_consumer
 from fencepost.clock import random_name
-from fencepost.errors import LedgerDiffers, NotFine, Unreachable
+from fencepost.errors import Denied, LedgerDiffers, NotFine, Unreachable
 from fencepost.pool.answers import Answers
 from fencepost.pool.ask import Desk
 from fencepost.pool.deliveries import Deliveries
@@ -29,9 +29,11 @@ log = logging.getLogger("fencepost.pool")
 
 PENDING_MAX = 20_000
 """Unacked messages of one app, over all its workers; each slot and each delayed retry takes one."""
-CLOCK_S = 60.0
+WATCH_S = 60.0
 ANSWER_SLOTS = 4
 LOOK_S = 1.0
+END_S = 1.0
+"""For handlers to end once they are cancelled; one that does not is left behind."""
 
 
 def nothing_reached(point: str) -> None:
@@ -82,7 +84,9 @@ class Intake:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self.running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            if isinstance(error, Unreachable):
+            passing = isinstance(error, Unreachable | NotFine) and not isinstance(error, Denied)
+            if passing:
+                # One event that cannot be dealt with must not stop all others.
                 log.error("%s; the event comes again", error)
             else:
                 self._failed = error
@@ -108,7 +112,7 @@ async def run_worker(
     owner = f"worker-{random_name()}"
     rulings = Rulings(connection, subjects, settings.sources)
     desk = Desk(connection, subjects, rulings, app.name)
-    driver = Driver(ledger, desk, rulings, subjects, settings.pool, clock, owner, reached)
+    driver = Driver(ledger, desk, subjects, settings.pool, clock, owner, reached)
     seams = Seams(app, subjects, rulings, driver, desk)
     deliveries = Deliveries(app, connection, subjects, rulings, driver, seams)
     answers = Answers(connection, subjects, driver, seams)
@@ -123,15 +127,14 @@ async def run_worker(
     async with app.lifespan():
         background = [
             asyncio.create_task(ledger.run()),
-            asyncio.create_task(_keep_time(clock, connection)),
+            asyncio.create_task(_keep_watch(connection, subjects, ledger, clock)),
         ]
         try:
             pulling = [asyncio.create_task(intake.run()) for intake in intakes]
             await _until(stop, pulling, background)
             await _drain(intakes, settings.pool.drain_s)
         finally:
-            for task in background:
-                task.cancel()
+            await _end([*background, *(task for one in intakes for task in one.running)])
 
 
 async def _intake(
@@ -175,15 +178,35 @@ async def _drain(intakes: list[Intake], limit_s: float) -> None:
     _, left = await asyncio.wait(running, timeout=limit_s)
     if left:
         log.warning("%d did not end in time; they will be in doubt or run again", len(left))
-    for task in left:
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    """Cancel what is left, before what the app holds open is closed."""
+    for task in tasks:
         task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=END_S)
 
 
-async def _keep_time(clock: BrokerClock, connection: Connection) -> None:
+async def _keep_watch(
+    connection: Connection, subjects: Subjects, ledger: Ledger, clock: BrokerClock
+) -> None:
+    """Look at the broker's clock and the ledger's identity now and then, and after each break.
+
+    A broker that comes back may come back from a backup, or with nothing.
+    """
+    broke = asyncio.Event()
+    connection.on_reconnect(broke.set)
     while True:
-        await asyncio.sleep(CLOCK_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(WATCH_S):
+                await broke.wait()
+        broke.clear()
         try:
+            await check_identity(connection, subjects, await ledger.identity())
             clock.set(await broker_clock_ms(connection, LEDGER))
+        except Denied:
+            raise
         except Unreachable as error:
             log.warning("%s; keeping the old offset to its clock", error)
 
@@ -200,5 +223,6 @@ async def check_identity(connection: Connection, subjects: Subjects, identity: s
         if cursor.ledger != identity:
             raise LedgerDiffers(
                 f"source {cursor.source} is pinned to ledger {cursor.ledger}, but this ledger is "
-                f"{identity}: it was made again or restored, and does not know what was applied"
+                f"{identity}: it was made again or restored, and does not know what was applied. "
+                f"Bring back the broker's data that holds {cursor.ledger}"
             )

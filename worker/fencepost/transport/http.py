@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx2
 
@@ -44,6 +45,8 @@ class HttpTransport:
             trust_env=False,
             timeout=httpx2.Timeout(settings.stall_s, connect=settings.connect_s),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
+            # Cookies know no ports: one source's would be sent to another on the same host.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         )
         self._headers_s = settings.headers_s
 
@@ -65,7 +68,7 @@ class HttpTransport:
                 response = await self._client.send(request, stream=True)
         except TimeoutError:
             raise SourceUnreachable("sent no response headers in time") from None
-        except httpx2.HTTPError as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise SourceUnreachable(_described(error)) from None
         try:
             yield HttpResponse(response)
@@ -76,7 +79,7 @@ class HttpTransport:
         await self._client.aclose()
 
 
-def _described(error: httpx2.HTTPError) -> str:
+def _described(error: Exception) -> str:
     """Return what went wrong, without the url: its query string may carry a secret."""
     kind = type(error).__name__
     known = {
@@ -85,5 +88,6 @@ def _described(error: httpx2.HTTPError) -> str:
         "ReadTimeout": "sent no response headers in time",
         "RemoteProtocolError": "broke off in the middle of the response",
         "ReadError": "broke the connection",
+        "InvalidURL": "has a url that cannot be used",
     }
     return known.get(kind, f"failed with {kind}")

@@ -1,1 +1,0 @@
-"""Shipped for testing: a broker in memory, and the simulator that plays whole days on it."""
