@@ -40,9 +40,10 @@ class Cursor(msgspec.Struct, frozen=True):
     """The durable state of one source. Written with each batch of events, by compare-and-set.
 
     `token` is the source's own word for its generation ("" where it has none; hashed where it is
-    a secret). `fresh` holds from `fencepost init` until the first event, while `start` says where
-    to begin ("now", "earliest" or an id). `ledger` pins the identity of the ledger that this
-    lineage is applied to. `owner` is the bridge that wrote last.
+    a secret). `session` is the one that the source gave us where its protocol has sessions: a
+    secret, kept here and shown nowhere. `fresh` holds from `fencepost init` until the first event,
+    while `start` says where to begin ("now", "earliest" or an id). `ledger` pins the identity of
+    the ledger that this lineage is applied to. `owner` is the bridge that wrote last.
     """
 
     source: str
@@ -52,6 +53,7 @@ class Cursor(msgspec.Struct, frozen=True):
     owner: str
     position: Position | None = None
     token: str = ""
+    session: str = ""
     fresh: bool = False
     start: str = "now"
     published: int = 0

@@ -16,6 +16,10 @@ HELD_FRAMES_MAX = 1_000
 """Frames kept back from one connection until it is judged."""
 HELD_BYTES_MAX = 16 * MIB
 HELD_S_MAX = 30.0
+SILENT_PROBES_MAX = 3
+"""Probes in a row that may stay silent, before a connection asks for nothing."""
+AUDIT_QUIET_S = 1.0
+"""A second replay is over once it has been quiet for so long."""
 """Seconds after the first held frame at which a connection is judged on what it has shown."""
 
 READ_AHEAD_FRAMES_MAX = 2_000

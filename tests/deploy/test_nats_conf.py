@@ -8,9 +8,11 @@ import msgspec
 import pytest
 
 from fencepost.app import Fencepost
-from fencepost.broker.connection import Connection, Message, connect
+from fencepost.broker.connection import Connection
 from fencepost.broker.embedded import EmbeddedBroker, find_server
+from fencepost.broker.jetstream import connect
 from fencepost.errors import Denied
+from fencepost.ports import Message
 from fencepost.settings import Broker, Login
 from fencepost_schemas.subject import EVENTS
 from kit.house import house

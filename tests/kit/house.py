@@ -13,9 +13,10 @@ import msgspec
 
 from fencepost.app import Fencepost
 from fencepost.bridge.run import run_bridge
-from fencepost.broker.connection import Connection, connect
 from fencepost.broker.embedded import EmbeddedBroker
+from fencepost.broker.jetstream import JetStream, connect
 from fencepost.cli.init import InitReport, initialise
+from fencepost.clock import RealWorld
 from fencepost.desk.book import Book
 from fencepost.ledgers.kv import KvLedger
 from fencepost.pool.worker import nothing_reached, run_worker
@@ -44,7 +45,7 @@ FAST: dict[str, Any] = {
 class House:
     """Everything of one test. `connection` is one more connection, to look with."""
 
-    def __init__(self, settings: Settings, connection: Connection) -> None:
+    def __init__(self, settings: Settings, connection: JetStream) -> None:
         self.settings = settings
         self.connection = connection
         self.subjects = Subjects(settings.broker.prefix)
@@ -63,7 +64,9 @@ class House:
         )
         transport = HttpTransport(self.settings.bridge)
         running = asyncio.create_task(
-            run_bridge(self.settings, self.settings.sources, connection, transport, reached)
+            run_bridge(
+                self.settings, self.settings.sources, connection, transport, RealWorld(), reached
+            )
         )
         try:
             yield running
@@ -85,7 +88,7 @@ class House:
         stop = asyncio.Event()
         ledger = KvLedger(connection, self.subjects)
         running = asyncio.create_task(
-            run_worker(self.settings, app, connection, ledger, stop, reached)
+            run_worker(self.settings, app, connection, ledger, RealWorld(), stop, reached)
         )
         try:
             yield running

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fencepost.broker.connection import StoredMessage
+from fencepost.ports import StoredMessage
 from fencepost_schemas.subject import EVENTS
 from kit.house import House
 from kit.source import End, Reply, sse, stream

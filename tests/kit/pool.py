@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from fencepost import Context, Fencepost
-from fencepost.broker.connection import Message, Stored, StoredMessage
 from fencepost.pool.worker import nothing_reached
+from fencepost.ports import Message, Stored, StoredMessage
 from fencepost_schemas.event import ClassifiedEvent, KeyScope, fingerprint_of, headers_of
 from fencepost_schemas.question import Held, Question, QuestionKind, seam_question_id
 from fencepost_schemas.row import Row, State

@@ -33,6 +33,22 @@ def random_name(chars: int = 8) -> str:
     return b32encode(secrets.token_bytes(chars)).decode().lower()[:chars]
 
 
+class RealWorld:
+    """This machine's clocks, and chance as its system gives it."""
+
+    def wall_ms(self) -> int:
+        return wall_ms()
+
+    def monotonic_s(self) -> float:
+        return monotonic_s()
+
+    def random_name(self, chars: int) -> str:
+        return random_name(chars)
+
+    def draw_s(self, bounds: WaitBounds) -> float:
+        return draw_s(bounds)
+
+
 def draw_s(bounds: WaitBounds) -> float:
     """Return a wait drawn evenly between the bounds that a policy gave."""
     draw = wait_random(bounds.least_s, bounds.most_s)

@@ -1,12 +1,158 @@
 """What the rooms need of the world, in a few methods each; adapters are chosen at the edge."""
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 import msgspec
 
+from fencepost_policies.retry import WaitBounds
+from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.row import Row
+from fencepost_schemas.sse import Frame
+
+
+# --- the broker ---------------------------------------------------------------------------------
+class Message(msgspec.Struct, frozen=True):
+    """What is to be stored; `expect` is the sequence that its subject must stand at."""
+
+    subject: str
+    payload: bytes
+    headers: dict[str, str] = {}
+    expect: int | None = None
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """The broker holds it durably. `sequence` is that of the last message of a batch."""
+
+    sequence: int
+
+
+class NotStored(msgspec.Struct, frozen=True):
+    """The broker refused it, whole. `error` is its own number for why."""
+
+    error: int
+    text: str
+
+    @property
+    def conflict(self) -> bool:
+        """True where the subject does not stand at the expected sequence."""
+        return self.error == 10071
+
+    @property
+    def in_flight(self) -> bool:
+        """True where another write to the same subject has not been decided yet: ask again."""
+        return self.error == 10164
+
+    @property
+    def taken(self) -> bool:
+        """True where the stream keeps the first message of a subject, and has one.
+
+        The number alone is the broker's word for any failure to store, so the text counts too.
+        """
+        return self.error == 10077 and "per subject" in self.text
+
+
+class StoredMessage(msgspec.Struct, frozen=True):
+    """A message read back through the stream's leader."""
+
+    subject: str
+    sequence: int
+    payload: bytes
+    headers: dict[str, str]
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """A message as a consumer delivers it. `reply` is where its settlement goes.
+
+    `again` is a hint only: the broker may forget that it has delivered a message before.
+    """
+
+    subject: str
+    headers: dict[str, str]
+    payload: bytes
+    reply: str
+    again: bool = False
+
+
+class ConsumerPlan(msgspec.Struct, frozen=True):
+    """A durable pull consumer. The ledger counts attempts, so the broker never gives up."""
+
+    stream: str
+    name: str
+    subjects: tuple[str, ...]
+    ack_wait_s: float
+    pending_max: int
+    replicas: int = 1
+
+
+class Pull(Protocol):
+    """Messages of one consumer, as many as are asked for."""
+
+    @property
+    def gone(self) -> asyncio.Event:
+        """Set once the consumer is no longer there."""
+
+    async def open(self) -> None: ...
+
+    async def want(self, count: int) -> None:
+        """See to it that `count` messages are asked for, counting those asked for before."""
+
+    async def close(self) -> None: ...
+
+
+class Broker(Protocol):
+    """Streams with compare-and-set by subject, and consumers of them.
+
+    Each call ends in an answer, in Denied, or in Unreachable (of which Unanswered leaves open
+    whether it was carried out).
+    """
+
+    @property
+    def payload_bytes_max(self) -> int:
+        """The largest message, headers and all, that this broker takes."""
+
+    async def store(self, message: Message) -> Stored | NotStored: ...
+
+    async def store_burst(self, messages: Sequence[Message]) -> list[Stored | NotStored | None]:
+        """Store each message on its own, all in flight at once; None where the fate is unknown."""
+
+    async def store_batch(
+        self, messages: Sequence[Message], sent: Callable[[], None] = lambda: None
+    ) -> Stored | NotStored:
+        """Store all messages or none, in order and without another between them."""
+
+    async def last(self, stream: str, subject: str) -> StoredMessage | None:
+        """Return the newest message that a filter takes, read through the leader."""
+
+    def scan(self, stream: str, subject: str, sequence: int = 1) -> AsyncIterator[StoredMessage]:
+        """Yield each message that a filter takes, oldest first, read through the leader."""
+
+    async def subjects(self, stream: str, subject: str) -> list[str]:
+        """Return the subjects that a filter takes and that hold a message, sorted."""
+
+    async def clock_ms(self, stream: str) -> int:
+        """Return the broker's clock."""
+
+    async def ensure_consumer(self, plan: ConsumerPlan) -> None: ...
+
+    def puller(self, stream: str, consumer: str, take: Callable[[Delivery], None]) -> Pull: ...
+
+    async def settle(self, delivery: Delivery, word: bytes) -> None: ...
+
+    def on_reconnect(self, call: Callable[[], None]) -> None: ...
+
+
+# --- sources ------------------------------------------------------------------------------------
+class Request(msgspec.Struct, frozen=True):
+    """One request to a source; `asked` is sent as Last-Event-ID unless it is empty."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    asked: str = ""
+    body: bytes = b""
 
 
 class SourceResponse(Protocol):
@@ -29,14 +175,47 @@ class SourceUnreachable(Exception):
 class Transport(Protocol):
     """The only way to a source."""
 
-    def open(
-        self, url: str, headers: Mapping[str, str], asked: str
-    ) -> AbstractAsyncContextManager[SourceResponse]:
-        """Open a stream; `asked` is sent as Last-Event-ID unless it is empty."""
+    def open(self, request: Request) -> AbstractAsyncContextManager[SourceResponse]:
+        """Send a request and hold its response open."""
 
     async def close(self) -> None: ...
 
 
+class Door(Protocol):
+    """How one source is opened, connection after connection."""
+
+    @property
+    def session(self) -> str:
+        """The session that the source has given us, to be kept with the cursor; "" for none."""
+
+    @property
+    def answers(self) -> bool:
+        """True where frames of the source may ask for an answer."""
+
+    def open(self, cursor: Cursor, asked: str) -> AbstractAsyncContextManager[SourceResponse]:
+        """Open the stream, behind `asked` if it is an id."""
+
+    async def answer(self, frame: Frame) -> None:
+        """Answer what a frame asks of its client."""
+
+
+# --- the world ----------------------------------------------------------------------------------
+class World(Protocol):
+    """Time and chance. Decisions get them as arguments; only these tell them."""
+
+    def wall_ms(self) -> int:
+        """Return this machine's clock in milliseconds since 1970."""
+
+    def monotonic_s(self) -> float: ...
+
+    def random_name(self, chars: int) -> str:
+        """Return that many random lower-case base32 characters."""
+
+    def draw_s(self, bounds: WaitBounds) -> float:
+        """Return a wait drawn evenly between bounds."""
+
+
+# --- the ledger ---------------------------------------------------------------------------------
 class Written(msgspec.Struct, frozen=True):
     """The row stands; `revision` is what the next write of it must expect."""
 

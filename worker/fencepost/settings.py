@@ -15,7 +15,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fencepost.errors import UsageError
-from fencepost_policies.dialects.plain import Dialect
+from fencepost_policies.dialects.dialect import Dialect
+from fencepost_policies.dialects.mcp import Dialect as Mcp
+from fencepost_policies.dialects.plain import Dialect as Plain
 from fencepost_policies.pointer import check_pointer
 from fencepost_schemas.event import KeyScope
 from fencepost_schemas.limits import EVENT_BYTES_MAX, LINE_BYTES_MAX
@@ -109,6 +111,7 @@ class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     connect_s: float = 10.0
     headers_s: float = 60.0
     stall_s: float = 120.0
+    overlap_s: float = 3.0
     strikes_max: int = 3
 
     def __post_init__(self) -> None:
@@ -119,6 +122,7 @@ class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             connect_s=self.connect_s,
             headers_s=self.headers_s,
             stall_s=self.stall_s,
+            overlap_s=self.overlap_s,
         )
         if not self.retry_first_s <= self.retry_longest_s:
             raise ValueError(
@@ -167,14 +171,20 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     url: str
     keys: KeyScope
     key: str = ""
-    dialect: Literal["plain"] = "plain"
-    plain: Dialect = Dialect()
+    dialect: Literal["plain", "mcp"] = "plain"
+    plain: Plain = Plain()
+    mcp: Mcp = Mcp()
     namespace: str | None = None
     unverifiable: Literal["ask", "reconcile"] = "ask"
     headers: dict[str, str] = {}
     headers_env: dict[str, str] = {}
     line_bytes_max: int = LINE_BYTES_MAX
     event_bytes_max: int = EVENT_BYTES_MAX
+
+    @property
+    def speech(self) -> Dialect:
+        """How this source speaks: the signals of its dialect, as configured."""
+        return self.mcp if self.dialect == "mcp" else self.plain
 
     def __post_init__(self) -> None:
         _check_url(self.url)

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from fencepost.broker.connection import Message
 from fencepost.broker.embedded import EmbeddedBroker
+from fencepost.ports import Message
 from fencepost_schemas.question import Answer, QuestionKind, Ruling, seam_question_id
 from fencepost_schemas.verdict import Gap
 from kit.house import House, house

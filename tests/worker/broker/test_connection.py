@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from fencepost.broker.connection import Connection, Message, NotStored, Stored, connect
+from fencepost.broker.connection import Connection
 from fencepost.broker.embedded import EmbeddedBroker
+from fencepost.broker.jetstream import connect
 from fencepost.errors import Denied, NotFine, Unanswered, Unreachable, UsageError
+from fencepost.ports import Message, NotStored, Stored
 from fencepost.settings import Broker, Login
 from kit.users import users
 from kit.wait import until

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nats.aio.msg import Msg
 
-from fencepost.broker.connection import Connection, Message, connect
+from fencepost.broker.connection import Connection
 from fencepost.broker.embedded import EmbeddedBroker
+from fencepost.broker.jetstream import connect
 from fencepost.broker.puller import Puller
-from fencepost.broker.topology import ConsumerPlan, ensure_consumer
+from fencepost.broker.topology import ensure_consumer
 from fencepost.errors import Denied
+from fencepost.ports import ConsumerPlan, Delivery, Message
 from fencepost.settings import Broker, Login
 from kit.users import users
 from kit.wait import until
@@ -36,8 +37,8 @@ class Scene:
         self.came: list[str] = []
         self.puller = Puller(connection, "S", "c", self._take)
 
-    def _take(self, message: Msg) -> None:
-        self.came.append(message.data.decode())
+    def _take(self, message: Delivery) -> None:
+        self.came.append(message.payload.decode())
 
     async def put(self, *texts: str) -> None:
         for text in texts:
@@ -55,7 +56,7 @@ async def scene(server: EmbeddedBroker, **login: Any) -> AsyncIterator[Scene]:
     try:
         await connection.api("STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"]})
         plan = ConsumerPlan("S", "c", ("s.>",), 30.0, 1000)
-        await ensure_consumer(connection, plan, SETTINGS)
+        await ensure_consumer(connection, plan)
         made = Scene(connection)
         await made.puller.open()
         yield made

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from fencepost.broker.connection import Connection, connect
+from fencepost.broker.connection import Connection
 from fencepost.broker.embedded import EmbeddedBroker
+from fencepost.broker.jetstream import connect
 from fencepost.broker.topology import (
-    ConsumerPlan,
     broker_clock_ms,
     ensure_consumer,
     ensure_streams,
@@ -16,6 +16,7 @@ from fencepost.broker.topology import (
 )
 from fencepost.clock import wall_ms
 from fencepost.errors import NotFine
+from fencepost.ports import ConsumerPlan
 from fencepost.settings import Broker, Login
 from fencepost_schemas.subject import EVENTS, stream_plans
 
@@ -70,7 +71,7 @@ async def test_a_consumer_without_its_stream(connection: Connection) -> None:
     """The stream is named, and what makes it."""
     plan = ConsumerPlan(EVENTS, "c", ("fp.events.>",), 30.0, 10)
     with pytest.raises(NotFine, match=f"the broker has no stream {EVENTS}: run `fencepost init`"):
-        await ensure_consumer(connection, plan, SETTINGS)
+        await ensure_consumer(connection, plan)
     with pytest.raises(NotFine, match=f"no stream {EVENTS}"):
         await broker_clock_ms(connection, EVENTS)
 
@@ -80,7 +81,7 @@ async def test_a_consumer_is_brought_up_to_date(connection: Connection) -> None:
     await ensure_streams(connection, SETTINGS)
     for ack_wait_s in (30.0, 45.0):
         plan = ConsumerPlan(EVENTS, "c", ("fp.events.>",), ack_wait_s, 10)
-        await ensure_consumer(connection, plan, SETTINGS)
+        await ensure_consumer(connection, plan)
         info = await connection.api(f"CONSUMER.INFO.{EVENTS}.c")
         assert int(ack_wait_s * 10**9) == info["config"]["ack_wait"]
     assert abs(await broker_clock_ms(connection, EVENTS) - wall_ms()) < 5_000

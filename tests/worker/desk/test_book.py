@@ -5,9 +5,9 @@ import asyncio
 import msgspec
 import pytest
 
-from fencepost.broker.connection import Message
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.errors import NotFine, UsageError
+from fencepost.ports import Message
 from fencepost_schemas.event import headers_of
 from fencepost_schemas.limits import NOTE_CHARS_MAX
 from fencepost_schemas.question import (

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from fencepost.broker.connection import Message, connect
 from fencepost.broker.embedded import EmbeddedBroker
+from fencepost.broker.jetstream import connect
 from fencepost.errors import LedgerDiffers, NotFine
 from fencepost.ledgers.kv import KvLedger, ensure_identity
-from fencepost.ports import Found, Ledger, Written
+from fencepost.ports import Found, Ledger, Message, Written
 from fencepost.settings import login_for
 from fencepost_schemas.limits import BATCH_ATOMIC_MIN, BATCH_MESSAGES_MAX
 from fencepost_schemas.row import Effect, Row, State, UnknownRowVersion

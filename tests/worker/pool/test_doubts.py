@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from fencepost import Context, NotApplied
-from fencepost.broker.connection import Message, Stored
 from fencepost.broker.embedded import EmbeddedBroker
+from fencepost.ports import Message, Stored
 from fencepost_schemas.question import Answer, QuestionKind, Ruling
 from fencepost_schemas.row import State
 from fencepost_schemas.subject import LEDGER

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from fencepost import Context, Fencepost, NotApplied, Reject
-from fencepost.broker.connection import Message
 from fencepost.broker.embedded import EmbeddedBroker
+from fencepost.ports import Message
 from fencepost_policies.moves import conflict_key
 from fencepost_schemas.event import fingerprint_of, headers_of
 from fencepost_schemas.limits import ATTEMPTS_MAX

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from fencepost import ports
 from fencepost.ports import SourceUnreachable
 from fencepost.settings import Bridge
 from fencepost.transport.http import HttpTransport
@@ -25,7 +26,7 @@ async def transport(settings: Bridge = HASTY) -> AsyncIterator[HttpTransport]:
 
 
 async def body_of(http: HttpTransport, url: str) -> bytes:
-    async with http.open(url, {}, "") as response:
+    async with http.open(ports.Request("GET", url, {}, "")) as response:
         return b"".join([chunk async for chunk in response.chunks()])
 
 
@@ -44,7 +45,7 @@ async def test_the_bytes_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     async with ScriptedSource(stream(sse(("1", "{}")))) as source, transport() as http:
         own = {"Authorization": "Bearer t0ken", "X-Tenant": "ada"}
-        async with http.open(source.url, own, "é✓/7") as response:
+        async with http.open(ports.Request("GET", source.url, own, "é✓/7")) as response:
             assert 200 == response.status
 
         lines = _lines(source.requests[0])
@@ -86,7 +87,7 @@ async def test_a_redirect_is_not_followed() -> None:
         async with (
             ScriptedSource(moved) as source,
             transport() as http,
-            http.open(source.url, own, "") as response,
+            http.open(ports.Request("GET", source.url, own, "")) as response,
         ):
             assert (307, other.url) == (response.status, response.headers["location"])
         assert [] == other.requests
@@ -98,7 +99,7 @@ async def test_headers_are_bounded_and_in_lower_case() -> None:
     async with (
         ScriptedSource(reply) as source,
         transport() as http,
-        http.open(source.url, {}, "") as response,
+        http.open(ports.Request("GET", source.url, {}, "")) as response,
     ):
         assert "g" * HEADER_VALUE_BYTES_MAX == response.headers["x-generation"]
 

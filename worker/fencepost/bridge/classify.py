@@ -1,6 +1,6 @@
 """A frame of a judged connection becomes a message: pure, but for the time that it is given."""
 
-from fencepost.broker.connection import Message
+from fencepost.ports import Message
 from fencepost.settings import Source
 from fencepost_policies.keys import key_in
 from fencepost_schemas.cursor import Cursor
@@ -26,7 +26,7 @@ def classify(
         generation=cursor.generation,
         standing=cursor.standing,
         verdict=verdict,
-        type=source.plain.type_of(frame),
+        type=source.speech.type_of(frame),
         position=str(cursor.position),
         fingerprint=fingerprint_of(payload),
         time=time,

@@ -1,40 +1,37 @@
 """Follow one source, connection after connection.
 
-Nothing of a connection is published before it is judged; what it brings until then is held. The
-verdict's record, the events behind it and the cursor are stored together, in order. A connection
-that broke before its verdict leaves no trace: the next one asks with the same cursor.
+Nothing of a connection is published before it is judged; what it brings until then is held. Where
+the source does not prove continuity by itself, the connection resumes from further back and wants
+what we had given back (the overlap probe), twice if need be, and audits the join where that is
+known to lose. A connection that broke before its verdict leaves no trace: the next one asks with
+the same cursor.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from enum import StrEnum
 
-import msgspec
 from opentelemetry import trace
 
-from fencepost.bridge.classify import classify, message_of
-from fencepost.bridge.outbox import Entry, Outbox
+from fencepost.bridge.attempt import Attempt, Heard
+from fencepost.bridge.lineage import Lineage
 from fencepost.bridge.shelf import Shelf, nothing_reached
-from fencepost.broker.connection import Message
-from fencepost.clock import draw_s, iso_time, monotonic_s, random_name, wall_ms
 from fencepost.errors import Denied, SourceStopped, Unreachable
-from fencepost.ports import SourceResponse, SourceUnreachable, Transport
-from fencepost.settings import Bridge, Source, source_headers
+from fencepost.ports import Door, SourceUnreachable, World
+from fencepost.settings import Bridge, Source
 from fencepost.telemetry import CONNECT, tracer
 from fencepost_policies.judge import judge
-from fencepost_policies.lineage import place, turn
+from fencepost_policies.overlap import Ask
 from fencepost_policies.reply import Reading, Reply, read_reply
 from fencepost_policies.retry import wait_bounds
 from fencepost_policies.witness import Hearing, Opening, contradiction
 from fencepost_schemas.cursor import Cursor, sendable
 from fencepost_schemas.evidence import Evidence, Fact
-from fencepost_schemas.limits import HELD_BYTES_MAX, HELD_FRAMES_MAX, HELD_S_MAX
-from fencepost_schemas.question import Ruling
+from fencepost_schemas.limits import AUDIT_QUIET_S, HELD_S_MAX, SILENT_PROBES_MAX
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Decoder, Frame, SseLimitExceeded
-from fencepost_schemas.standing import Standing
-from fencepost_schemas.verdict import EpochRecord, Verdict
 
 log = logging.getLogger("fencepost.bridge")
 
@@ -48,7 +45,18 @@ class Ending(StrEnum):
     CLOSED = "closed"
     REFUSED = "refused"
     """Our position was refused: ask at once without one, and judge both together."""
+    SILENT = "silent"
+    """Owed events did not come in time: probe again, a few times."""
     BUSY = "busy"
+
+
+class TurnedAway(Exception):
+    """The source answered with something else than a stream."""
+
+    def __init__(self, reading: Reading, hearing: Hearing) -> None:
+        super().__init__(reading.text)
+        self.reading = reading
+        self.hearing = hearing
 
 
 class Follower:
@@ -58,9 +66,10 @@ class Follower:
         self,
         name: str,
         source: Source,
-        transport: Transport,
+        door: Door,
         shelf: Shelf,
         settings: Bridge,
+        world: World,
         *,
         owner: str,
         idle_touch_s: float,
@@ -68,80 +77,65 @@ class Follower:
     ) -> None:
         self.name = name
         self.source = source
-        self.owner = owner
         self.spoke = False
-        self._transport = transport
-        self._shelf = shelf
+        self._door = door
         self._settings = settings
+        self._world = world
         self._idle_touch_s = idle_touch_s
         self._reached = reached
-        self._headers = source_headers(name, source)
+        self._lineage = Lineage(name, source, shelf, world, owner, reached)
         self._tries = 0
+        self._silences = 0
         self._strikes = 0
         self._struck_at: tuple[str, int] | None = None
         self._retry_s = 0.0
         self._wait_s = 0.0
-        # Set by `_take_over`, before anything is read.
-        self._cursor: Cursor
-        self._outbox: Outbox
-        # The state of the connection at hand.
-        self._hearing: Hearing
-        self._ruling: Ruling | None = None
-        self._verdict: Standing | None = None
-        self._asked = ""
-        self._held: list[Frame] = []
-        self._held_bytes = 0
-        self._record: tuple[Message, ...] = ()
-        self._deadline: asyncio.TimerHandle | None = None
+        self._refused: Hearing | None = None
+        """The hearing of a connection whose position was refused, to be judged with the next."""
 
     async def run(self) -> None:
         """Follow until cancelled; raise SourceStopped or Fenced where it cannot go on."""
-        await self._take_over()
+        await self._lineage.take_over()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._outbox.run())
+                group.create_task(self._lineage.outbox.run())
                 group.create_task(self._touch_while_idle())
                 await self._connect_for_ever()
         except BaseExceptionGroup as together:
             raise _first(together) from None
 
-    async def _take_over(self) -> None:
-        """Write our name into the cursor: from here on any older bridge is refused."""
-        loaded = await self._shelf.load(self.name)
-        self._cursor = msgspec.structs.replace(loaded.cursor, owner=self.owner)
-        revision = await self._shelf.write((), self._cursor, loaded.revision)
-        self._outbox = Outbox(self._shelf, revision)
-
     async def _connect_for_ever(self) -> None:
-        refused: Hearing | None = None
         while True:
-            await self._outbox.drained()
-            began = monotonic_s()
-            before = self._progress()
-            try:
-                ending = await self._connect(refused)
-            except SourceUnreachable as error:
-                log.warning("%s: the source %s", self.name, error)
-                ending = Ending.BUSY
-            except Unreachable as error:
-                if isinstance(error, Denied):
-                    raise
-                log.warning("%s: %s; trying again", self.name, error)
-                ending = Ending.BUSY
-            except SourceStopped:
-                await self._outbox.drained()
-                raise
-            refused = self._hearing if ending is Ending.REFUSED else None
-            if refused is not None:
+            await self._lineage.outbox.drained()
+            began_s = self._world.monotonic_s()
+            before = self._lineage.progress
+            ending = await self._connect_once()
+            if ending is Ending.REFUSED:
                 continue
-            healthy = monotonic_s() - began >= self._settings.healthy_s
-            if healthy or self._progress() != before:
+            healthy = self._world.monotonic_s() - began_s >= self._settings.healthy_s
+            if healthy or self._lineage.progress != before:
                 self._tries = 0
+            if self._lineage.progress != before:
+                self._silences = 0
             await self._wait()
 
-    def _progress(self) -> tuple[str, int]:
-        """Return what differs once an event was taken: counts begin anew in each generation."""
-        return self._cursor.generation, self._cursor.published
+    async def _connect_once(self) -> Ending:
+        """Connect, and say how it ended; raise only what stops the source for good."""
+        refused, self._refused = self._refused, None
+        try:
+            return await self._connect(refused)
+        except TurnedAway as away:
+            return self._turn_away(away)
+        except SourceUnreachable as error:
+            log.warning("%s: the source %s", self.name, error)
+        except Denied:
+            raise
+        except Unreachable as error:
+            log.warning("%s: %s; trying again", self.name, error)
+        except SourceStopped:
+            await self._lineage.outbox.drained()
+            raise
+        return Ending.BUSY
 
     async def _wait(self) -> None:
         """Wait before the next connection, longer after each one that brought nothing."""
@@ -153,54 +147,177 @@ class Follower:
         )
         asked_s = min(max(self._retry_s, self._wait_s), self._settings.retry_longest_s)
         self._wait_s = 0.0
-        await asyncio.sleep(max(asked_s, draw_s(bounds)))
+        await asyncio.sleep(max(asked_s, self._world.draw_s(bounds)))
+
+    async def _touch_while_idle(self) -> None:
+        """Rewrite the cursor of a quiet source, well before the stream's age drops it."""
+        while True:
+            revision = self._lineage.outbox.revision
+            await asyncio.sleep(self._idle_touch_s)
+            if self._lineage.outbox.revision == revision:
+                await self._lineage.touch()
 
     # --- one connection
     async def _connect(self, refused: Hearing | None) -> Ending:
-        """Open, judge and read one connection to its end.
-
-        `refused` is the hearing of a connection whose position was refused; this one is then
-        opened without a position, and both are judged together.
-        """
-        self._ruling = (
-            await self._shelf.ruling(self.name, self._cursor.generation)
-            if self._cursor.standing.tainted
-            else None
-        )
-        self._hearing = refused if refused is not None else self.source.plain.hearing(self._cursor)
-        self._verdict, self._held, self._held_bytes = None, [], 0
-        self._asked = "" if refused is not None else _position_to_ask(self._cursor)
+        """Open a connection, find out what it is, and read it to its end."""
+        await self._lineage.look_for_ruling()
+        cursor = self._lineage.cursor
+        asks = () if refused is not None else self.source.speech.asks(cursor)
+        given_up = self._silences >= SILENT_PROBES_MAX
         with tracer().start_as_current_span(
             f"connect {self.name}", kind=CONNECT, attributes={"fencepost.source": self.name}
         ):
-            self._outbox.context = trace.set_span_in_context(trace.get_current_span())
-            self._reached("before_connect")
-            async with self._transport.open(
-                self.source.url, self._headers, self._asked
-            ) as response:
-                self._reached("opened")
-                reading = self._hear_opening(response)
-                if reading.reply is not Reply.STREAM:
-                    return self._turn_away(reading)
-                self.spoke = True
-                await self._read(response)
+            self._lineage.outbox.context = trace.set_span_in_context(trace.get_current_span())
+            async with AsyncExitStack() as stack:
+                ask = asks[0] if asks and not given_up else None
+                last_chance = len(asks) < 2
+                attempt = await self._open(stack, ask, refused, last_chance=last_chance)
+                if given_up and asks:
+                    # Owed events were waited for often enough; this connection asks for nothing.
+                    probe = self.source.speech.hearing(cursor, asks[0])
+                    attempt.hearing.gave_up(probe.overlap.silence())
+                heard = await self._hear_out(attempt)
+                if heard is Heard.MISSED:
+                    attempt = await self._ask_again(stack, attempt, asks[1:])
+                    heard = Heard.READY
+                if heard is Heard.ENDED:
+                    heard = self._look_at_end(attempt)
+                if heard is Heard.SILENT:
+                    return self._was_silent()
+                if heard is Heard.ENDED:
+                    return Ending.CLOSED if self._refused is None else Ending.REFUSED
+                await self._audit(stack, attempt)
+                self._judge(attempt)
+                await self._read_on(attempt)
         return Ending.CLOSED
 
-    def _hear_opening(self, response: SourceResponse) -> Reading:
-        # Only a stream or a refusal of our position testifies; the page of some balancer does not.
-        opening = Opening(response.status, response.headers, self._asked)
-        facts = self._hearing.opened(opening)
-        reset = any(fact.reason is Reason.RESET_STATUS for fact in facts)
-        return read_reply(response.status, response.headers, asked=bool(self._asked), reset=reset)
+    def _look_at_end(self, attempt: Attempt) -> Heard:
+        """Say what a connection amounts to that ended before it could be judged.
 
-    def _turn_away(self, reading: Reading) -> Ending:
+        One that broke leaves no trace. One that ended properly is judged on what it brought, if
+        that is anything; an empty answer to our position is a reset where the dialect says so, and
+        owed events that did not come are owed still.
+        """
+        self._remember_retry(attempt)
+        try:
+            attempt.check()
+        except SseLimitExceeded as exceeded:
+            self._strike(exceeded)
+            return Heard.ENDED
+        if attempt.hearing.ended():
+            self._refused = attempt.hearing
+            return Heard.ENDED
+        if attempt.hearing.overlap.owing:
+            return Heard.SILENT
+        return Heard.READY if attempt.held else Heard.ENDED
+
+    def _was_silent(self) -> Ending:
+        self._silences += 1
+        log.warning(
+            "%s: the source did not give back what we had within %g s (%d of %d)",
+            self.name,
+            self._settings.overlap_s,
+            self._silences,
+            SILENT_PROBES_MAX,
+        )
+        return Ending.SILENT
+
+    async def _open(
+        self,
+        stack: AsyncExitStack,
+        ask: Ask | None,
+        refused: Hearing | None,
+        *,
+        last_chance: bool,
+    ) -> Attempt:
+        """Open a connection that is closed with the stack; raise TurnedAway without a stream."""
+        speech, cursor = self.source.speech, self._lineage.cursor
+        hearing = refused
+        if hearing is None:
+            hearing = speech.hearing(cursor, ask, last_chance=last_chance)
+        asked = ask.position.id if ask is not None else _start_of(cursor)
+        if refused is not None:
+            asked = ""
+        self._reached("before_connect")
+        response = await stack.enter_async_context(self._door.open(cursor, asked))
+        self._lineage.keep_session(self._door.session)
+        self._reached("opened")
+        facts = hearing.opened(Opening(response.status, response.headers, asked))
+        reset = any(fact.reason is Reason.RESET_STATUS for fact in facts)
+        reading = read_reply(response.status, response.headers, asked=bool(asked), reset=reset)
+        if reading.reply is not Reply.STREAM:
+            raise TurnedAway(reading, hearing)
+        self.spoke = True
+        decoder = Decoder(
+            asked,
+            line_bytes_max=self.source.line_bytes_max,
+            event_bytes_max=self.source.event_bytes_max,
+        )
+        answer = self._door.answer if self._door.answers else None
+        attempt = Attempt(response, decoder, speech, hearing, ask, asked, answer, self._reached)
+        stack.push_async_callback(attempt.close)
+        return attempt
+
+    async def _hear_out(self, attempt: Attempt) -> Heard:
+        return await attempt.hear_out(owed_s=self._settings.overlap_s, held_s=HELD_S_MAX)
+
+    async def _ask_again(
+        self, stack: AsyncExitStack, missed: Attempt, asks: tuple[Ask, ...]
+    ) -> Attempt:
+        """Ask from a later mark, beside the connection that missed; return what is to be judged.
+
+        The first connection goes on meanwhile: if the second proves nothing either, what the first
+        has brought is the beginning of another generation, and nothing of it is lost.
+        """
+        second: Attempt | None = None
+        for ask in asks:
+            try:
+                second = await self._open(stack, ask, None, last_chance=True)
+                await self._hear_out(second)
+            except (SourceUnreachable, TurnedAway) as error:
+                log.info("%s: no second probe: the source %s", self.name, error)
+                continue
+            if second.hearing.overlapped:
+                await missed.close()
+                return second
+            await second.close()
+        missed.hearing.concede(second.hearing if second is not None else None)
+        return missed
+
+    async def _audit(self, stack: AsyncExitStack, attempt: Attempt) -> None:
+        """Where the join is known to lose, read the replay once more while this one stays attached.
+
+        What the second replay brings that the first did not takes its place among the held ones.
+        """
+        hearing = attempt.hearing
+        if self.source.speech.join != "racy" or attempt.ask is None or not hearing.overlapped:
+            return
+        try:
+            audit = await self._open(stack, attempt.ask, None, last_chance=True)
+            frames = await _read_replay(audit)
+        except (SourceUnreachable, TurnedAway) as error:
+            hearing.audited(refused=str(error))
+            return
+        if not audit.hearing.overlapped:
+            hearing.audited(refused="the second replay did not begin with what we had")
+            return
+        await audit.close()
+        ids = frozenset(frame.last_event_id for frame in frames if frame.id_seen)
+        late = [frame for frame in attempt.held if frame.last_event_id not in ids]
+        attempt.skip_ids = ids
+        attempt.held = [*frames, *late]
+        hearing.audited(refused="")
+
+    def _turn_away(self, away: TurnedAway) -> Ending:
         """Return how to go on without a stream; raise SourceStopped where somebody must act.
 
         A source that has spoken before in this process is asked again later: an error page during
         a deployment is no reason to stop for good.
         """
+        reading = away.reading
         if reading.reply is Reply.REFUSED:
             log.warning("%s: %s; asking without one", self.name, reading.text)
+            self._refused = away.hearing
             return Ending.REFUSED
         final = reading.reply is Reply.STOP or (reading.reply is Reply.MISTAKEN and not self.spoke)
         if final:
@@ -209,36 +326,71 @@ class Follower:
         self._wait_s = reading.wait_s
         return Ending.BUSY
 
-    async def _read(self, response: SourceResponse) -> None:
-        decoder = Decoder(
-            self._asked,
-            line_bytes_max=self.source.line_bytes_max,
-            event_bytes_max=self.source.event_bytes_max,
-        )
-        self._watch_the_time()
+    # --- after the verdict
+    def _judge(self, attempt: Attempt) -> None:
+        hearing = attempt.hearing
+        first = attempt.held[0] if attempt.held else None
+        verdict = judge(hearing.evidence())
+        self._lineage.turn(verdict, first, token=hearing.generation.token, asked=attempt.asked)
+        held, attempt.held = attempt.held, []
+        for frame in held:
+            self._look_at_id(frame)
+            self._lineage.pass_on(frame)
+
+    async def _read_on(self, attempt: Attempt) -> None:
+        """Pass on what comes, watched by the same witnesses, until the connection ends."""
+        hearing = attempt.hearing
         try:
-            async for chunk in response.chunks():
-                for frame in decoder.feed(chunk):
-                    self._take(frame)
-                await self._outbox.room()
+            await self._lineage.outbox.room()
+            while frames := await attempt.frames():
+                for frame in frames:
+                    if attempt.wanted(frame):
+                        hearing = self._take(frame, hearing, attempt)
+                await self._lineage.outbox.room()
         except SseLimitExceeded as exceeded:
-            for frame in exceeded.frames:
-                self._take(frame)
             self._strike(exceeded)
         finally:
-            if self._deadline is not None:
-                self._deadline.cancel()
-                self._deadline = None
-            if decoder.retry is not None:
-                # The number may have hundreds of digits, more than a float can hold.
-                self._retry_s = min(decoder.retry, RETRY_MS_MAX) / 1000
-        if self._verdict is None and self._held:
-            self._judge()
-        await self._outbox.drained()
+            self._remember_retry(attempt)
+        await self._lineage.outbox.drained()
+
+    def _take(self, frame: Frame, hearing: Hearing, attempt: Attempt) -> Hearing:
+        """Hear the witnesses on one frame and pass it on; return the hearing that goes on."""
+        self._look_at_id(frame)
+        facts = hearing.arrived(frame)
+        if contradiction(facts):
+            hearing = self._judge_again(facts, frame, hearing, attempt.asked)
+        self._lineage.pass_on(frame)
+        return hearing
+
+    def _judge_again(
+        self, facts: tuple[Fact, ...], frame: Frame, hearing: Hearing, asked: str
+    ) -> Hearing:
+        """Turn the lineage in the middle of a connection: from this frame on it is another one."""
+        lineage = self._lineage
+        evidence = Evidence(requested=lineage.cursor, genesis=False, facts=facts)
+        first = frame if frame.data is not None else None
+        lineage.turn(judge(evidence), first, token=hearing.generation.token, asked=asked)
+        anew = self.source.speech.hearing(lineage.cursor)
+        anew.arrived(frame)
+        return anew
+
+    def _look_at_id(self, frame: Frame) -> None:
+        if frame.id_seen and frame.last_event_id and not sendable(frame.last_event_id):
+            log.error(
+                "%s: the source sent an id of %d characters that no request can send back; "
+                "a break right behind it will be unverifiable: mend the source's ids",
+                self.name,
+                len(frame.last_event_id),
+            )
+
+    def _remember_retry(self, attempt: Attempt) -> None:
+        if attempt.decoder.retry is not None:
+            # The number may have hundreds of digits, more than a float can hold.
+            self._retry_s = min(attempt.decoder.retry, RETRY_MS_MAX) / 1000
 
     def _strike(self, exceeded: SseLimitExceeded) -> None:
         """Count an oversized line or event; one that stays in the way stops the source."""
-        place = self._progress()
+        place = self._lineage.progress
         self._strikes = self._strikes + 1 if place == self._struck_at else 1
         self._struck_at = place
         text = (
@@ -252,129 +404,16 @@ class Follower:
             )
         log.error("%s; connection dropped, nothing is lost, trying again", text)
 
-    # --- one frame
-    def _take(self, frame: Frame) -> None:
-        """Hear the witnesses on a frame, then hold it or pass it on."""
-        if frame.data is not None and not self.source.plain.counts(frame):
-            return
-        if frame.id_seen and frame.last_event_id and not sendable(frame.last_event_id):
-            log.error(
-                "%s: the source sent an id of %d characters that no request can send back; "
-                "a break right behind it will be unverifiable: mend the source's ids",
-                self.name,
-                len(frame.last_event_id),
-            )
-        facts = self._hearing.arrived(frame)
-        if self._verdict is not None:
-            if contradiction(facts):
-                self._judge_again(facts, frame)
-            self._pass_on(frame)
-            return
-        if frame.data is not None:
-            self._held.append(frame)
-            self._held_bytes += len(frame.data)
-        self._reached("held")
-        full = len(self._held) >= HELD_FRAMES_MAX or self._held_bytes >= HELD_BYTES_MAX
-        if full or self._hearing.ready():
-            self._judge()
-        else:
-            self._watch_the_time()
 
-    def _watch_the_time(self) -> None:
-        """Let the limit on waiting run once there is an event to judge, or a contradiction."""
-        if self._deadline is None and (self._held or contradiction(self._hearing.facts)):
-            loop = asyncio.get_running_loop()
-            self._deadline = loop.call_later(HELD_S_MAX, self._judge_at_deadline)
-
-    def _judge_at_deadline(self) -> None:
-        if self._verdict is None:
-            self._judge()
-
-    def _judge(self) -> None:
-        self._turn(judge(self._hearing.evidence()), self._held[0] if self._held else None)
-        held, self._held, self._held_bytes = self._held, [], 0
-        for frame in held:
-            self._pass_on(frame)
-
-    def _judge_again(self, facts: tuple[Fact, ...], frame: Frame) -> None:
-        """Turn the lineage in the middle of a connection: from this frame on it is another one."""
-        evidence = Evidence(requested=self._cursor, genesis=False, facts=facts)
-        token = self._hearing.generation.token
-        self._turn(judge(evidence), frame if frame.data is not None else None)
-        self._hearing = self.source.plain.hearing(
-            msgspec.structs.replace(self._cursor, token=token)
-        )
-        self._hearing.arrived(frame)
-        self._cursor = msgspec.structs.replace(self._cursor, token=token)
-
-    def _turn(self, verdict: Verdict, first: Frame | None) -> None:
-        """Carry out a verdict: turn the lineage, and have its record go before its first event."""
-        turned = turn(self._cursor, verdict, first, random_name(), self._ruling)
-        token = self._hearing.generation.token or turned.cursor.token
-        if turned.cursor.generation != self._cursor.generation:
-            # It was said of the generation that ends here, and counts once for the next one.
-            self._ruling = None
-        self._cursor = msgspec.structs.replace(turned.cursor, token=token)
-        self._verdict = verdict.kind
-        record = EpochRecord(
-            source=self.name,
-            generation=self._cursor.generation,
-            parent=turned.parent,
-            verdict=verdict,
-            standing=self._cursor.standing,
-            gap=turned.gap,
-            ledger=self._cursor.ledger,
-            bridge=self.owner,
-            at_ms=wall_ms(),
-            token=token,
-            asked=self._asked,
-            first=str(place(None, first)) if first is not None else "",
-        )
-        self._record = (self._shelf.record_message(record),)
-        if first is None:
-            self._outbox.add(Entry(self._record, self._cursor))
-            self._record = ()
-        reasons = ", ".join(reason.value for reason in verdict.reasons)
-        log.info("%s: %s (%s), generation %s", self.name, verdict.kind, reasons, record.generation)
-        trace.get_current_span().set_attributes(
-            {
-                "fencepost.verdict": verdict.kind.value,
-                "fencepost.reasons": [reason.value for reason in verdict.reasons],
-                "fencepost.generation": record.generation,
-            }
-        )
-        self._reached("judged")
-
-    def _pass_on(self, frame: Frame) -> None:
-        if frame.data is None:
-            return
-        assert self._verdict is not None
-        self._cursor = msgspec.structs.replace(
-            self._cursor,
-            position=place(self._cursor.position, frame),
-            published=self._cursor.published + 1,
-        )
-        event = classify(self.source, self._cursor, self._verdict, frame, iso_time(wall_ms()))
-        message = message_of(event, self._shelf.subjects, self._shelf.connection.payload_bytes_max)
-        if not message.payload and event.payload:
-            log.error(
-                "%s: an event of %d bytes is larger than the broker takes; it is refused by its "
-                "position, see `fencepost questions ls`: raise max_payload on the broker",
-                self.name,
-                event.size,
-            )
-        self._outbox.add(Entry((*self._record, message), self._cursor))
-        self._record = ()
-        self._reached("passed_on")
-
-    async def _touch_while_idle(self) -> None:
-        """Rewrite the cursor of a quiet source, well before the stream's age drops it."""
-        while True:
-            revision = self._outbox.revision
-            await asyncio.sleep(self._idle_touch_s)
-            if self._outbox.revision == revision:
-                self._outbox.add(Entry((), self._cursor))
-                await self._outbox.room()
+async def _read_replay(audit: Attempt) -> list[Frame]:
+    """Return the new events of a replay: until it is quiet for a moment, or over."""
+    heard = await audit.hear_out(owed_s=AUDIT_QUIET_S, held_s=AUDIT_QUIET_S)
+    if heard is not Heard.READY:
+        return []
+    while (frame := await audit.next_within(AUDIT_QUIET_S)) is not None:
+        if frame.data is not None and audit.wanted(frame):
+            audit.held.append(frame)
+    return audit.held
 
 
 def _first(together: BaseExceptionGroup) -> BaseException:
@@ -385,10 +424,8 @@ def _first(together: BaseExceptionGroup) -> BaseException:
     return error
 
 
-def _position_to_ask(cursor: Cursor) -> str:
-    """Return the id to send: the position's, or where init said that a fresh source begins."""
-    if cursor.position is not None:
-        return cursor.position.id
+def _start_of(cursor: Cursor) -> str:
+    """Return where init said that a fresh source begins, as an id to send; "" otherwise."""
     if cursor.fresh and cursor.start not in (NOW, EARLIEST):
         return cursor.start
     return ""

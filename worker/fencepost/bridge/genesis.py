@@ -3,9 +3,9 @@
 import msgspec
 
 from fencepost.bridge.shelf import Shelf
-from fencepost.broker.connection import Stored
 from fencepost.clock import random_name, wall_ms
 from fencepost.errors import NotFine, UsageError
+from fencepost.ports import Stored
 from fencepost_policies.lineage import generation_name
 from fencepost_schemas.cursor import Cursor, sendable
 from fencepost_schemas.reason import Reason

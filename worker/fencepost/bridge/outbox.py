@@ -12,7 +12,7 @@ import msgspec
 from opentelemetry import context
 
 from fencepost.bridge.shelf import Shelf
-from fencepost.broker.connection import Message
+from fencepost.ports import Message
 from fencepost.telemetry import PUBLISH, trace_headers, tracer
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.limits import BATCH_BYTES_MAX, BATCH_EVENTS_MAX

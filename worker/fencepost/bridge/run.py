@@ -4,12 +4,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
+from fencepost.bridge.doors import door_for
 from fencepost.bridge.follow import Follower
 from fencepost.bridge.shelf import Shelf, nothing_reached
-from fencepost.broker.connection import Connection
-from fencepost.clock import random_name
 from fencepost.errors import FencepostError, NotFine, UsageError
-from fencepost.ports import Transport
+from fencepost.ports import Broker, Transport, World
 from fencepost.settings import Settings, Source
 from fencepost_schemas.subject import Subjects
 
@@ -23,8 +22,9 @@ IDLE_TOUCHES = 20
 async def run_bridge(
     settings: Settings,
     sources: Mapping[str, Source],
-    connection: Connection,
+    connection: Broker,
     transport: Transport,
+    world: World,
     reached: Callable[[str], None] = nothing_reached,
 ) -> None:
     """Follow the sources until cancelled.
@@ -35,14 +35,15 @@ async def run_bridge(
     if not sources:
         raise UsageError(NO_SOURCE)
     shelf = Shelf(connection, Subjects(settings.broker.prefix), reached)
-    owner = f"bridge-{random_name()}"
+    owner = f"bridge-{world.random_name(8)}"
     followers = [
         Follower(
             name,
             source,
-            transport,
+            door_for(name, source, transport, world),
             shelf,
             settings.bridge,
+            world,
             owner=owner,
             idle_touch_s=settings.broker.events_age_s / IDLE_TOUCHES,
             reached=reached,

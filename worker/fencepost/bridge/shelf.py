@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from fencepost.broker.connection import Connection, Message, NotStored, Stored
 from fencepost.errors import Denied, Fenced, NotFine, Unreachable
+from fencepost.ports import Broker, Message, NotStored, Stored
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.question import Answer, Ruling, seam_question_id
 from fencepost_schemas.subject import ANSWERS, EVENTS, Subjects
@@ -41,13 +41,17 @@ def nothing_reached(point: str) -> None:
 class Shelf:
     def __init__(
         self,
-        connection: Connection,
+        connection: Broker,
         subjects: Subjects,
         reached: Callable[[str], None] = nothing_reached,
     ) -> None:
         self.connection = connection
         self.subjects = subjects
         self._reached = reached
+
+    @property
+    def payload_bytes_max(self) -> int:
+        return self.connection.payload_bytes_max
 
     async def load(self, source: str) -> Loaded:
         """Return the cursor; raise NotFine where there is none, for that is never a beginning."""

@@ -18,64 +18,15 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from fencepost.broker.login import close, new_client, open_client
 from fencepost.broker.wire import ApiError, GetReply, InfoReply, PubAck, parse_headers
 from fencepost.clock import random_name
-from fencepost.errors import Denied, FencepostError, NotFine, Unanswered, Unreachable
-from fencepost.settings import Broker, Login
+from fencepost.errors import Denied, NotFine, Unanswered, Unreachable
+from fencepost.ports import Message, NotStored, Stored, StoredMessage
+from fencepost.settings import Broker
 
 log = logging.getLogger("fencepost.broker")
 
 _DENIED = re.compile(r"permissions violation for (publish|subscription) to \"([^\"]*)\"", re.I)
-
-
-class Message(msgspec.Struct, frozen=True):
-    """What is to be stored; `expect` is the sequence that its subject must stand at."""
-
-    subject: str
-    payload: bytes
-    headers: dict[str, str] = {}
-    expect: int | None = None
-
-
-class Stored(msgspec.Struct, frozen=True):
-    """The broker holds it durably. `sequence` is that of the last message of a batch."""
-
-    sequence: int
-
-
-class NotStored(msgspec.Struct, frozen=True):
-    """The broker refused it, whole. `error` is its own number for why."""
-
-    error: int
-    text: str
-
-    @property
-    def conflict(self) -> bool:
-        """True where the subject does not stand at the expected sequence."""
-        return self.error == 10071
-
-    @property
-    def in_flight(self) -> bool:
-        """True where another write to the same subject has not been decided yet: ask again."""
-        return self.error == 10164
-
-    @property
-    def taken(self) -> bool:
-        """True where the stream keeps the first message of a subject, and has one.
-
-        The number alone is the broker's word for any failure to store, so the text counts too.
-        """
-        return self.error == 10077 and "per subject" in self.text
-
-
-class StoredMessage(msgspec.Struct, frozen=True):
-    """A message read back through the stream's leader."""
-
-    subject: str
-    sequence: int
-    payload: bytes
-    headers: dict[str, str]
 
 
 class _Waiting(msgspec.Struct):
@@ -344,29 +295,6 @@ class Connection:
         log.info("broker: connected again")
         for call in self._reconnected:
             call()
-
-
-async def connect(broker: Broker, login: Login, role: str) -> Connection:
-    """Return an open connection; raise UsageError, Denied or Unreachable in one clear line."""
-    client = new_client(login)
-    connection = Connection(client, broker, role)
-
-    async def disconnected() -> None:
-        if not client.is_closed:
-            log.warning("broker: connection lost; trying again")
-
-    callbacks = {
-        "error_cb": connection.failed,
-        "disconnected_cb": disconnected,
-        "reconnected_cb": connection.reconnected,
-    }
-    try:
-        await open_client(client, broker, login, role, callbacks)
-        await connection.listen()
-    except FencepostError:
-        await close(client)
-        raise
-    return connection
 
 
 def _fail(waiting: _Waiting, problem: Denied) -> None:

@@ -14,6 +14,7 @@ from nats.aio.subscription import Subscription
 
 from fencepost.broker.connection import Connection
 from fencepost.errors import Denied
+from fencepost.ports import Delivery
 
 log = logging.getLogger("fencepost.broker")
 
@@ -31,7 +32,7 @@ class Puller:
     """
 
     def __init__(
-        self, connection: Connection, stream: str, consumer: str, take: Callable[[Msg], None]
+        self, connection: Connection, stream: str, consumer: str, take: Callable[[Delivery], None]
     ) -> None:
         self.outstanding = 0
         self._connection = connection
@@ -109,7 +110,7 @@ class Puller:
         if message.reply.startswith(ACK_PREFIX):
             # Whatever its headers say, it is a message of the stream, and theirs are foreign text.
             self.outstanding = max(0, self.outstanding - 1)
-            self._take(message)
+            self._take(_delivery(message))
             return
         headers = message.headers or {}
         status = headers.get("Status")
@@ -124,6 +125,13 @@ class Puller:
             self.gone.set()
         else:
             log.warning("%s: %s %s", self._what, status, headers.get("Description", ""))
+
+
+def _delivery(message: Msg) -> Delivery:
+    again = message.metadata.num_delivered > 1
+    return Delivery(
+        message.subject, dict(message.headers or {}), message.data, message.reply, again
+    )
 
 
 def _now() -> float:

@@ -7,6 +7,7 @@ import msgspec
 
 from fencepost.broker.connection import Connection
 from fencepost.errors import NotFine, Unreachable
+from fencepost.ports import ConsumerPlan
 from fencepost.settings import Broker
 from fencepost_schemas.subject import StreamPlan, stream_plans
 
@@ -61,17 +62,7 @@ def _differs(found: dict[str, Any], wanted: dict[str, Any]) -> bool:
     return any(found.get(field, type(value)()) != value for field, value in wanted.items())
 
 
-class ConsumerPlan(msgspec.Struct, frozen=True):
-    """A durable pull consumer. The ledger counts attempts, so the broker never gives up."""
-
-    stream: str
-    name: str
-    subjects: tuple[str, ...]
-    ack_wait_s: float
-    pending_max: int
-
-
-async def ensure_consumer(connection: Connection, plan: ConsumerPlan, broker: Broker) -> None:
+async def ensure_consumer(connection: Connection, plan: ConsumerPlan) -> None:
     """Create the consumer, or bring it up to date."""
     config = {
         "durable_name": plan.name,
@@ -82,7 +73,7 @@ async def ensure_consumer(connection: Connection, plan: ConsumerPlan, broker: Br
         "max_deliver": -1,
         "max_ack_pending": plan.pending_max,
         "filter_subjects": list(plan.subjects),
-        "num_replicas": broker.replicas,
+        "num_replicas": plan.replicas,
     }
     name = f"CONSUMER.CREATE.{plan.stream}.{plan.name}"
     reply = await connection.api(name, {"stream_name": plan.stream, "config": config})

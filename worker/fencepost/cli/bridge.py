@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 
 from fencepost.bridge.run import NO_SOURCE, run_bridge
-from fencepost.broker.connection import connect
+from fencepost.broker.jetstream import connect
 from fencepost.cli.options import ConfigOption, QuietOption, ServerOption, settings_from
 from fencepost.cli.output import log_to_stderr
 from fencepost.cli.processes import cancelled_by, run_until_signal
 from fencepost.cli.tracing import set_up_tracing
+from fencepost.clock import RealWorld
 from fencepost.errors import UsageError
 from fencepost.settings import Settings, login_for, source_headers
 from fencepost.transport.http import HttpTransport
@@ -45,7 +46,7 @@ async def _bridge(settings: Settings, chosen: list[str], stop: asyncio.Event) ->
     connection = await connect(settings.broker, login_for(settings.broker, "bridge"), "bridge")
     transport = HttpTransport(settings.bridge)
     try:
-        await cancelled_by(stop, run_bridge(settings, sources, connection, transport))
+        await cancelled_by(stop, run_bridge(settings, sources, connection, transport, RealWorld()))
     finally:
         await transport.close()
         await connection.close()

@@ -7,7 +7,7 @@ import typer
 
 from fencepost.bridge.genesis import begin, checked_start
 from fencepost.bridge.shelf import Shelf
-from fencepost.broker.connection import connect
+from fencepost.broker.jetstream import connect
 from fencepost.broker.topology import ensure_streams
 from fencepost.cli.options import ConfigOption, JsonOption, ServerOption, settings_from
 from fencepost.cli.output import print_json, print_table

@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from fencepost.broker.connection import connect
+from fencepost.broker.jetstream import connect
 from fencepost.cli.options import ConfigOption, JsonOption, ServerOption, settings_from
 from fencepost.cli.output import plain, print_json, print_table
 from fencepost.cli.processes import run

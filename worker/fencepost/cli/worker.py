@@ -3,7 +3,7 @@
 import asyncio
 
 from fencepost.app import Fencepost
-from fencepost.broker.connection import connect
+from fencepost.broker.jetstream import connect
 from fencepost.cli.loading import load_app
 from fencepost.cli.options import (
     AppOption,
@@ -15,6 +15,7 @@ from fencepost.cli.options import (
 from fencepost.cli.output import log_to_stderr
 from fencepost.cli.processes import run_until_signal
 from fencepost.cli.tracing import set_up_tracing
+from fencepost.clock import RealWorld
 from fencepost.ledgers.kv import KvLedger
 from fencepost.pool.worker import run_worker
 from fencepost.settings import Settings, login_for
@@ -39,6 +40,6 @@ async def _work(settings: Settings, app: Fencepost, stop: asyncio.Event) -> None
     connection = await connect(settings.broker, login_for(settings.broker, "worker"), "worker")
     ledger = KvLedger(connection, Subjects(settings.broker.prefix))
     try:
-        await run_worker(settings, app, connection, ledger, stop)
+        await run_worker(settings, app, connection, ledger, RealWorld(), stop)
     finally:
         await connection.close()

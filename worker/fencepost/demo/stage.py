@@ -12,8 +12,9 @@ from pathlib import Path
 import httpx2
 import msgspec
 
-from fencepost.broker.connection import Connection, connect
+from fencepost.broker.connection import Connection
 from fencepost.broker.embedded import EmbeddedBroker
+from fencepost.broker.jetstream import connect
 from fencepost.clock import monotonic_s
 from fencepost.demo.app import SINK_VARIABLE
 from fencepost.demo.balancer import Balancer

@@ -8,9 +8,9 @@ import logging
 
 import msgspec
 
-from fencepost.broker.connection import Connection, Message, NotStored, Stored
 from fencepost.clock import iso_time, wall_ms
 from fencepost.errors import NotFine, UsageError
+from fencepost.ports import Broker, Message, NotStored, Stored
 from fencepost_schemas.limits import NOTE_CHARS_MAX
 from fencepost_schemas.question import (
     Answer,
@@ -37,7 +37,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Book:
-    def __init__(self, connection: Connection, subjects: Subjects) -> None:
+    def __init__(self, connection: Broker, subjects: Subjects) -> None:
         self._connection = connection
         self._subjects = subjects
         self._reads = asyncio.Semaphore(READS_MAX)

@@ -13,15 +13,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fencepost.broker.connection import (
-    Connection,
-    Message,
-    NotStored,
-    Stored,
-    StoredMessage,
-)
 from fencepost.errors import Denied, LedgerDiffers, Unreachable
-from fencepost.ports import Found, Written
+from fencepost.ports import Broker, Found, Message, NotStored, Stored, StoredMessage, Written
 from fencepost_schemas.limits import BATCH_ATOMIC_MIN, BATCH_MESSAGES_MAX, LEDGER_READS_MAX
 from fencepost_schemas.row import Row, UnknownRowVersion, decode_row, encode_row
 from fencepost_schemas.subject import LEDGER, Subjects
@@ -43,7 +36,7 @@ class _Write(msgspec.Struct):
 class KvLedger:
     """Run `run` beside whoever writes."""
 
-    def __init__(self, connection: Connection, subjects: Subjects) -> None:
+    def __init__(self, connection: Broker, subjects: Subjects) -> None:
         self._connection = connection
         self._subjects = subjects
         self._waiting: deque[_Write] = deque()
@@ -203,7 +196,7 @@ class LedgerIdentity(msgspec.Struct, frozen=True):
 
 
 async def ensure_identity(
-    connection: Connection, subjects: Subjects, identity: str, now_ms: int
+    connection: Broker, subjects: Subjects, identity: str, now_ms: int
 ) -> str:
     """Return the ledger's identity, making this one where there is none."""
     payload = msgspec.json.encode(LedgerIdentity(identity, now_ms))
@@ -216,7 +209,7 @@ async def ensure_identity(
     return found
 
 
-async def read_identity(connection: Connection, subjects: Subjects) -> str | None:
+async def read_identity(connection: Broker, subjects: Subjects) -> str | None:
     stored = await connection.last(LEDGER, subjects.ledger_identity())
     if stored is None:
         return None

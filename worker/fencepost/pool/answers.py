@@ -8,12 +8,11 @@ import asyncio
 import logging
 
 import msgspec
-from nats.aio.msg import Msg
 
-from fencepost.broker.connection import Connection
 from fencepost.pool.deliveries import ACK, TERM, later, settle_together
 from fencepost.pool.drive import OTHER_RELEASE_MS, Done, Driver
 from fencepost.pool.seams import Seams
+from fencepost.ports import Broker, Delivery
 from fencepost_policies.plan import Answered, Settlement
 from fencepost_schemas.question import Answer, Held, Question, QuestionKind
 from fencepost_schemas.subject import QUESTIONS, BadSubject, Subjects, slug
@@ -27,25 +26,25 @@ SEAM_CHUNK = 100
 
 class Answers:
     def __init__(
-        self, connection: Connection, subjects: Subjects, driver: Driver, seams: Seams
+        self, connection: Broker, subjects: Subjects, driver: Driver, seams: Seams
     ) -> None:
         self._connection = connection
         self._subjects = subjects
         self._driver = driver
         self._seams = seams
 
-    async def work_on(self, message: Msg) -> None:
+    async def work_on(self, message: Delivery) -> None:
         """Carry out one answer, and settle it."""
         try:
-            answer = msgspec.json.decode(message.data, type=Answer)
+            answer = msgspec.json.decode(message.payload, type=Answer)
             slug(answer.source)
         except msgspec.ValidationError as error:
             log.warning("%s: %s; left to a newer worker", message.subject, error)
-            await self._connection.post(message.reply, later(OTHER_RELEASE_MS))
+            await self._connection.settle(message, later(OTHER_RELEASE_MS))
             return
         except (msgspec.DecodeError, BadSubject) as error:
             log.error("%s: not an answer: %s; it is passed over", message.subject, error)
-            await self._connection.post(message.reply, TERM)
+            await self._connection.settle(message, TERM)
             return
         if answer.kind is QuestionKind.SEAM:
             done = await self._rule_on_seam(answer, message)
@@ -53,7 +52,7 @@ class Answers:
             done = await self._rule_on_row(answer)
         word = settle_together(done) if done else ACK
         if word is not None:
-            await self._connection.post(message.reply, word)
+            await self._connection.settle(message, word)
 
     async def _rule_on_row(self, answer: Answer) -> list[Done]:
         stored = await self._connection.last(
@@ -82,7 +81,7 @@ class Answers:
         answered = Answered(answer.ruling, answer.actor, question.attempt, self._driver.start())
         return [await self._driver.answered(work, answered)]
 
-    async def _rule_on_seam(self, answer: Answer, message: Msg) -> list[Done]:
+    async def _rule_on_seam(self, answer: Answer, message: Delivery) -> list[Done]:
         """Carry a ruling out for everything that is held under it; what comes later finds it."""
         done: list[Done] = []
         chunk: list[tuple[str, Held]] = []
@@ -98,7 +97,7 @@ class Answers:
             if len(chunk) >= SEAM_CHUNK:
                 done += await self._carry_out(chunk)
                 chunk = []
-                await self._connection.post(message.reply, IN_PROGRESS)
+                await self._connection.settle(message, IN_PROGRESS)
         return done + await self._carry_out(chunk)
 
     async def _carry_out(self, chunk: list[tuple[str, Held]]) -> list[Done]:

@@ -6,10 +6,10 @@ events stand on subjects of their own, and a seam has one question however many 
 
 import msgspec
 
-from fencepost.broker.connection import Connection, Message, NotStored
 from fencepost.errors import NotFine
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.work import Work
+from fencepost.ports import Broker, Message, NotStored
 from fencepost_policies.plan import Notice
 from fencepost_schemas.question import (
     Held,
@@ -29,9 +29,7 @@ HEADER_ROOM = 512
 class Desk:
     """The pool's side of the confirmation desk."""
 
-    def __init__(
-        self, connection: Connection, subjects: Subjects, rulings: Rulings, app: str
-    ) -> None:
+    def __init__(self, connection: Broker, subjects: Subjects, rulings: Rulings, app: str) -> None:
         self._connection = connection
         self._subjects = subjects
         self._rulings = rulings

@@ -7,14 +7,12 @@ when some row has to wait; and when another worker owns a row, nothing is said a
 import logging
 from collections import Counter
 
-from nats.aio.msg import Msg
-
 from fencepost.app import Fencepost
-from fencepost.broker.connection import Connection
 from fencepost.pool.drive import Done, Driver
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.seams import Seams
 from fencepost.pool.work import Ruled, Work, make_work, namespace_of
+from fencepost.ports import Broker, Delivery
 from fencepost_policies.plan import Settlement
 from fencepost_schemas.event import BadEvent, ClassifiedEvent, event_of
 from fencepost_schemas.question import Held
@@ -31,7 +29,7 @@ class Deliveries:
     def __init__(
         self,
         app: Fencepost,
-        connection: Connection,
+        connection: Broker,
         subjects: Subjects,
         rulings: Rulings,
         driver: Driver,
@@ -45,34 +43,34 @@ class Deliveries:
         self._driver = driver
         self._seams = seams
 
-    async def work_on(self, message: Msg) -> None:
+    async def work_on(self, message: Delivery) -> None:
         """See one delivery through, and settle it."""
-        headers = message.headers or {}
+        headers = message.headers
         try:
             event = self._event_of(message)
         except BadEvent as error:
             log.error("%s: %s; it is taken out of the stream", message.subject, error)
-            await self._connection.post(message.reply, TERM)
+            await self._connection.settle(message, TERM)
             return
         handlers = self._app.handlers_for(event)
         if not handlers:
             self._count_unmatched(event.type)
-            await self._connection.post(message.reply, ACK)
+            await self._connection.settle(message, ACK)
             return
         ruled = await self._rulings.of(event)
-        carrier = Held(message.subject, dict(headers), message.data, self._app.name, "")
+        carrier = Held(message.subject, dict(headers), message.payload, self._app.name, "")
         works = [make_work(handler, event, carrier, ruled, self._subjects) for handler in handlers]
-        again = message.metadata.num_delivered > 1
+        again = message.again
         word = settle_together([await self._see_through(work, ruled, again) for work in works])
         if word is not None:
-            await self._connection.post(message.reply, word)
+            await self._connection.settle(message, word)
 
-    def _event_of(self, message: Msg) -> ClassifiedEvent:
+    def _event_of(self, message: Delivery) -> ClassifiedEvent:
         """Return the event; raise BadEvent for anything else, which a forger may have put there.
 
         A bridge may publish to its own source's subjects only, so the headers have to say the same.
         """
-        event = event_of(message.headers or {}, message.data)
+        event = event_of(message.headers, message.payload)
         try:
             told = self._subjects.parse_event(message.subject)
             slug(namespace_of(event))

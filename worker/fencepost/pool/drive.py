@@ -10,11 +10,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from fencepost.clock import random_name, wall_ms
 from fencepost.pool.ask import Desk
 from fencepost.pool.run import run_handler
 from fencepost.pool.work import Ruled, Work, arrival, row_subject
-from fencepost.ports import Found, Ledger
+from fencepost.ports import Found, Ledger, World
 from fencepost.settings import Pool
 from fencepost_policies.ledger import step
 from fencepost_policies.plan import Answered, Given, Notice, Plan, Settlement, Start
@@ -31,14 +30,15 @@ OTHER_RELEASE_MS = 30_000
 class BrokerClock:
     """The broker's clock, kept as an offset to this machine's: leases must not depend on ours."""
 
-    def __init__(self) -> None:
+    def __init__(self, world: World) -> None:
         self.offset_ms = 0
+        self._world = world
 
     def set(self, broker_ms: int) -> None:
-        self.offset_ms = broker_ms - wall_ms()
+        self.offset_ms = broker_ms - self._world.wall_ms()
 
     def now_ms(self) -> int:
-        return wall_ms() + self.offset_ms
+        return self._world.wall_ms() + self.offset_ms
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -68,6 +68,7 @@ class Driver:
         subjects: Subjects,
         pool: Pool,
         clock: BrokerClock,
+        world: World,
         owner: str,
         reached: Callable[[str], None],
     ) -> None:
@@ -76,6 +77,7 @@ class Driver:
         self._subjects = subjects
         self._pool = pool
         self._clock = clock
+        self._world = world
         self._owner = owner
         self._reached = reached
         self._queues: dict[str, _Queue] = {}
@@ -83,7 +85,7 @@ class Driver:
     def start(self) -> Start:
         """Return a fresh offer to run."""
         return Start(
-            claim=random_name(16),
+            claim=self._world.random_name(16),
             owner=self._owner,
             lease_ms=int(self._pool.lease_s * S_TO_MS),
             timeout_ms=int(self._pool.handler_timeout_s * S_TO_MS),
@@ -135,7 +137,7 @@ class Driver:
                 self._reached("written")
             if plan.run:
                 assert row is not None
-                given = await run_handler(work, row, self._pool, work.carrier.headers)
+                given = await run_handler(work, row, self._pool, self._world, work.carrier.headers)
                 self._reached("ran")
                 continue
             return await self._settle(work, plan, plan.write if plan.write is not None else row)

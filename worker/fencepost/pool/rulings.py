@@ -2,8 +2,8 @@
 
 import msgspec
 
-from fencepost.broker.connection import Connection
 from fencepost.pool.work import Ruled
+from fencepost.ports import Broker
 from fencepost.settings import Source
 from fencepost_schemas.event import ClassifiedEvent
 from fencepost_schemas.question import Answer, Ruling, seam_question_id
@@ -17,9 +17,7 @@ CONFIGURED = "configuration"
 class Rulings:
     """A ruling is final, so a positive answer is kept; "none yet" is asked again each time."""
 
-    def __init__(
-        self, connection: Connection, subjects: Subjects, sources: dict[str, Source]
-    ) -> None:
+    def __init__(self, connection: Broker, subjects: Subjects, sources: dict[str, Source]) -> None:
         self._connection = connection
         self._subjects = subjects
         self._sources = sources

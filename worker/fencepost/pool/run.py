@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import msgspec
 
 from fencepost.app import Context, NotApplied, Reject
-from fencepost.clock import draw_s
 from fencepost.pool.work import Work
+from fencepost.ports import World
 from fencepost.settings import Pool
 from fencepost.telemetry import PROCESS, remote_context, tracer
 from fencepost_policies.plan import Finished, Outcome
@@ -19,7 +19,9 @@ from fencepost_schemas.row import Row
 log = logging.getLogger("fencepost.pool")
 
 
-async def run_handler(work: Work, row: Row, pool: Pool, headers: Mapping[str, str]) -> Finished:
+async def run_handler(
+    work: Work, row: Row, pool: Pool, world: World, headers: Mapping[str, str]
+) -> Finished:
     """Call the handler under its time limit and return what became of it.
 
     Anything that the handler does not say is unknown: an exception, or the end of its time, may
@@ -32,6 +34,8 @@ async def run_handler(work: Work, row: Row, pool: Pool, headers: Mapping[str, st
         idempotency_key=work.row_subject.rsplit(".", 1)[1],
         attempt=row.attempt,
     )
+    bounds = wait_bounds(row.attempt, first_s=pool.retry_first_s, longest_s=pool.retry_longest_s)
+    retry_ms = int(world.draw_s(bounds) * 1000)
     arguments = {handler.context_parameter: ctx} if handler.context_parameter else {}
     with tracer().start_as_current_span(
         f"process {handler.name}",
@@ -50,9 +54,9 @@ async def run_handler(work: Work, row: Row, pool: Pool, headers: Mapping[str, st
             async with limit:
                 result = await handler.function(work.payload, **arguments)
         except Reject as rejected:
-            return _finished(row, pool, Outcome.REJECTED, f"rejected: {rejected}")
+            return _finished(row, retry_ms, Outcome.REJECTED, f"rejected: {rejected}")
         except NotApplied as proven:
-            return _finished(row, pool, Outcome.NOT_APPLIED, f"not applied: {proven}")
+            return _finished(row, retry_ms, Outcome.NOT_APPLIED, f"not applied: {proven}")
         except (Exception, asyncio.CancelledError) as error:  # whatever a handler may raise
             if _stopped(error):
                 raise
@@ -61,7 +65,7 @@ async def run_handler(work: Work, row: Row, pool: Pool, headers: Mapping[str, st
             else:
                 text = f"{type(error).__name__}: {error}"
                 log.warning("%s: %s", handler.name, type(error).__name__, exc_info=error)
-            return _finished(row, pool, Outcome.UNKNOWN, text)
+            return _finished(row, retry_ms, Outcome.UNKNOWN, text)
     return Finished(row.claim, Outcome.APPLIED, result_digest=_digest(result))
 
 
@@ -71,9 +75,7 @@ def _stopped(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
-def _finished(row: Row, pool: Pool, outcome: Outcome, error: str) -> Finished:
-    bounds = wait_bounds(row.attempt, first_s=pool.retry_first_s, longest_s=pool.retry_longest_s)
-    retry_ms = int(draw_s(bounds) * 1000)
+def _finished(row: Row, retry_ms: int, outcome: Outcome, error: str) -> Finished:
     return Finished(row.claim, outcome, error=error, retry_ms=retry_ms)
 
 

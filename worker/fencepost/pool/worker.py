@@ -6,13 +6,8 @@ import logging
 from collections.abc import Callable, Coroutine
 
 import msgspec
-from nats.aio.msg import Msg
 
 from fencepost.app import Fencepost
-from fencepost.broker.connection import Connection
-from fencepost.broker.puller import Puller
-from fencepost.broker.topology import ConsumerPlan, broker_clock_ms, ensure_consumer
-from fencepost.clock import random_name
 from fencepost.errors import Denied, LedgerDiffers, NotFine, Unreachable
 from fencepost.pool.answers import Answers
 from fencepost.pool.ask import Desk
@@ -20,7 +15,7 @@ from fencepost.pool.deliveries import Deliveries
 from fencepost.pool.drive import BrokerClock, Driver
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.seams import Seams
-from fencepost.ports import Ledger
+from fencepost.ports import Broker, ConsumerPlan, Delivery, Ledger, World
 from fencepost.settings import Settings
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.subject import ANSWERS, EVENTS, LEDGER, Subjects
@@ -45,14 +40,14 @@ class Intake:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Broker,
         stream: str,
         consumer: str,
         slots: int,
-        work_on: Callable[[Msg], Coroutine[None, None, None]],
+        work_on: Callable[[Delivery], Coroutine[None, None, None]],
     ) -> None:
         self.running: set[asyncio.Task[None]] = set()
-        self.puller = Puller(connection, stream, consumer, self._take)
+        self.puller = connection.puller(stream, consumer, self._take)
         self._slots = slots
         self._work_on = work_on
         self._freed = asyncio.Event()
@@ -76,7 +71,7 @@ class Intake:
         finally:
             await self.puller.close()
 
-    def _take(self, message: Msg) -> None:
+    def _take(self, message: Delivery) -> None:
         task = asyncio.create_task(self._work_on(message))
         self.running.add(task)
         task.add_done_callback(self._ended)
@@ -96,8 +91,9 @@ class Intake:
 async def run_worker(
     settings: Settings,
     app: Fencepost,
-    connection: Connection,
+    connection: Broker,
     ledger: Ledger,
+    world: World,
     stop: asyncio.Event,
     reached: Callable[[str], None] = nothing_reached,
 ) -> None:
@@ -107,12 +103,12 @@ async def run_worker(
     """
     subjects = Subjects(settings.broker.prefix)
     await check_identity(connection, subjects, await ledger.identity())
-    clock = BrokerClock()
-    clock.set(await broker_clock_ms(connection, LEDGER))
-    owner = f"worker-{random_name()}"
+    clock = BrokerClock(world)
+    clock.set(await connection.clock_ms(LEDGER))
+    owner = f"worker-{world.random_name(8)}"
     rulings = Rulings(connection, subjects, settings.sources)
     desk = Desk(connection, subjects, rulings, app.name)
-    driver = Driver(ledger, desk, subjects, settings.pool, clock, owner, reached)
+    driver = Driver(ledger, desk, subjects, settings.pool, clock, world, owner, reached)
     seams = Seams(app, subjects, rulings, driver, desk)
     deliveries = Deliveries(app, connection, subjects, rulings, driver, seams)
     answers = Answers(connection, subjects, driver, seams)
@@ -139,17 +135,24 @@ async def run_worker(
 
 async def _intake(
     settings: Settings,
-    connection: Connection,
+    connection: Broker,
     consumer: str,
     stream: str,
     slots: int,
-    work_on: Callable[[Msg], Coroutine[None, None, None]],
+    work_on: Callable[[Delivery], Coroutine[None, None, None]],
 ) -> Intake:
     """Return the intake of one consumer, which is made where it is missing."""
     subjects = Subjects(settings.broker.prefix)
     subject = subjects.events_of() if stream == EVENTS else subjects.answers()
-    plan = ConsumerPlan(stream, consumer, (subject,), settings.pool.ack_wait_s, PENDING_MAX)
-    await ensure_consumer(connection, plan, settings.broker)
+    plan = ConsumerPlan(
+        stream,
+        consumer,
+        (subject,),
+        settings.pool.ack_wait_s,
+        PENDING_MAX,
+        settings.broker.replicas,
+    )
+    await connection.ensure_consumer(plan)
     return Intake(connection, stream, consumer, slots, work_on)
 
 
@@ -189,7 +192,7 @@ async def _end(tasks: list[asyncio.Task[None]]) -> None:
 
 
 async def _keep_watch(
-    connection: Connection, subjects: Subjects, ledger: Ledger, clock: BrokerClock
+    connection: Broker, subjects: Subjects, ledger: Ledger, clock: BrokerClock
 ) -> None:
     """Look at the broker's clock and the ledger's identity now and then, and after each break.
 
@@ -204,14 +207,14 @@ async def _keep_watch(
         broke.clear()
         try:
             await check_identity(connection, subjects, await ledger.identity())
-            clock.set(await broker_clock_ms(connection, LEDGER))
+            clock.set(await connection.clock_ms(LEDGER))
         except Denied:
             raise
         except Unreachable as error:
             log.warning("%s; keeping the old offset to its clock", error)
 
 
-async def check_identity(connection: Connection, subjects: Subjects, identity: str | None) -> None:
+async def check_identity(connection: Broker, subjects: Subjects, identity: str | None) -> None:
     """Refuse to work on a ledger that is not the one the lineages were begun with."""
     if identity is None:
         raise NotFine("the ledger has no identity: run `fencepost init`")

@@ -7,7 +7,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx2
 
-from fencepost.ports import SourceUnreachable
+from fencepost.ports import Request, SourceUnreachable
 from fencepost.settings import Bridge
 from fencepost_schemas.limits import HEADER_VALUE_BYTES_MAX
 
@@ -51,21 +51,21 @@ class HttpTransport:
         self._headers_s = settings.headers_s
 
     @asynccontextmanager
-    async def open(
-        self, url: str, headers: Mapping[str, str], asked: str
-    ) -> AsyncIterator[HttpResponse]:
+    async def open(self, request: Request) -> AsyncIterator[HttpResponse]:
         sent: dict[bytes, bytes] = {
             b"Accept": b"text/event-stream",
             b"Accept-Encoding": b"identity",
             b"Cache-Control": b"no-store",
         }
-        sent.update((name.encode(), value.encode()) for name, value in headers.items())
-        if asked:
-            sent[b"Last-Event-ID"] = asked.encode("utf-8")
+        sent.update((name.encode(), value.encode()) for name, value in request.headers.items())
+        if request.asked:
+            sent[b"Last-Event-ID"] = request.asked.encode("utf-8")
         try:
-            request = self._client.build_request("GET", url, headers=sent)
+            built = self._client.build_request(
+                request.method, request.url, headers=sent, content=request.body or None
+            )
             async with asyncio.timeout(self._headers_s):
-                response = await self._client.send(request, stream=True)
+                response = await self._client.send(built, stream=True)
         except TimeoutError:
             raise SourceUnreachable("sent no response headers in time") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:

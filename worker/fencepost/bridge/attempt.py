@@ -1,0 +1,197 @@
+"""One open connection to a source: it is read in the background, heard, and held until judged.
+
+Reading goes on while a second connection is opened beside it, so that nothing is lost between a
+probe that failed and whatever is judged in the end. What is read and not taken is bounded; past the
+bound the source waits.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
+
+from fencepost.ports import SourceResponse, SourceUnreachable
+from fencepost_policies.dialects.dialect import Dialect
+from fencepost_policies.overlap import Ask
+from fencepost_policies.witness import Hearing, contradiction
+from fencepost_schemas.limits import (
+    HELD_BYTES_MAX,
+    HELD_FRAMES_MAX,
+    READ_AHEAD_BYTES_MAX,
+    READ_AHEAD_FRAMES_MAX,
+)
+from fencepost_schemas.sse import Decoder, Frame, SseLimitExceeded
+
+
+class Heard(StrEnum):
+    """Why the hearing of an attempt came to its end."""
+
+    READY = "ready"
+    """It can be judged, or waiting longer would not help."""
+    MISSED = "missed"
+    """Another event came where an owed one was due; a later mark may still be asked for."""
+    SILENT = "silent"
+    """Owed events did not come in time."""
+    ENDED = "ended"
+    """The connection is over."""
+
+
+class Attempt:
+    """`held` are the new events that came before the verdict; repeats of what we had are not."""
+
+    def __init__(
+        self,
+        response: SourceResponse,
+        decoder: Decoder,
+        dialect: Dialect,
+        hearing: Hearing,
+        ask: Ask | None,
+        asked: str,
+        answer: Callable[[Frame], Awaitable[None]] | None,
+        reached: Callable[[str], None],
+    ) -> None:
+        self.hearing = hearing
+        self.ask = ask
+        self.asked = asked
+        self.held: list[Frame] = []
+        self.skip_ids: frozenset[str] = frozenset()
+        """Ids of events that another connection has brought already."""
+        self.decoder = decoder
+        self._dialect = dialect
+        self._answer = answer
+        self._reached = reached
+        self._held_bytes = 0
+        self._frames: deque[Frame] = deque()
+        self._frames_bytes = 0
+        self._changed = asyncio.Condition()
+        self._ended = False
+        self._failure: SourceUnreachable | SseLimitExceeded | None = None
+        self._reader = asyncio.create_task(self._read(response))
+
+    async def close(self) -> None:
+        self._reader.cancel()
+        await asyncio.gather(self._reader, return_exceptions=True)
+
+    # --- before the verdict
+    async def hear_out(self, *, owed_s: float, held_s: float) -> Heard:
+        """Hear the witnesses frame by frame until there is no more to wait for.
+
+        `owed_s` is how long owed events may take to come, `held_s` how long a first event, or a
+        contradiction, waits for better evidence.
+        """
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        first_s: float | None = None
+        while True:
+            if self.hearing.ready() or self._full():
+                return Heard.READY
+            if self.hearing.overlap.missed:
+                return Heard.MISSED
+            owing = self.hearing.overlap.owing
+            if first_s is None and (self.held or contradiction(self.hearing.facts)):
+                first_s = loop.time()
+            deadline_s = began_s + owed_s if owing else None
+            if not owing and first_s is not None:
+                deadline_s = first_s + held_s
+            frame = await self._next(deadline_s)
+            if frame is None:
+                if self._ended:
+                    return Heard.ENDED
+                return Heard.SILENT if owing else Heard.READY
+            self._hear(frame)
+            self._reached("held")
+
+    def _hear(self, frame: Frame) -> None:
+        if not self.wanted(frame):
+            return
+        self.hearing.arrived(frame)
+        if frame.data is not None and not self.hearing.overlap.repeat:
+            self.held.append(frame)
+            self._held_bytes += len(frame.data)
+
+    def _full(self) -> bool:
+        return len(self.held) >= HELD_FRAMES_MAX or self._held_bytes >= HELD_BYTES_MAX
+
+    # --- at any time
+    def wanted(self, frame: Frame) -> bool:
+        """Return True unless this is no event of the source, or one that we have already."""
+        if frame.data is None:
+            return True
+        if frame.id_seen and frame.last_event_id in self.skip_ids:
+            return False
+        return self._dialect.counts(frame)
+
+    async def frames(self) -> list[Frame]:
+        """Return what has come, waiting for at least one frame; nothing at a proper end.
+
+        Raises SourceUnreachable or SseLimitExceeded once all that came before it was taken.
+        """
+        first = await self._next(None)
+        if first is None:
+            self.check()
+            return []
+        frames = [first]
+        async with self._changed:
+            frames += self._frames
+            self._frames.clear()
+            self._frames_bytes = 0
+            self._changed.notify_all()
+        return frames
+
+    def check(self) -> None:
+        """Raise what ended the connection, unless it ended properly or goes on."""
+        if self._failure is not None and not self._frames:
+            raise self._failure
+
+    async def next_within(self, limit_s: float) -> Frame | None:
+        """Return the next frame, None at the end or when none comes in time."""
+        return await self._next(asyncio.get_running_loop().time() + limit_s)
+
+    async def _next(self, deadline_s: float | None) -> Frame | None:
+        """Return the next frame, None at the end or at the deadline (time of the loop)."""
+        async with self._changed:
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    await self._changed.wait_for(lambda: bool(self._frames) or self._ended)
+            except TimeoutError:
+                return None
+            if not self._frames:
+                return None
+            frame = self._frames.popleft()
+            self._frames_bytes -= _size(frame)
+            self._changed.notify_all()
+            return frame
+
+    async def _read(self, response: SourceResponse) -> None:
+        """Read ahead, within bounds, until the connection ends."""
+        try:
+            async for chunk in response.chunks():
+                frames = self.decoder.feed(chunk)
+                if self._answer is not None:
+                    for frame in frames:
+                        await self._answer(frame)
+                await self._add(frames)
+        except SseLimitExceeded as exceeded:
+            await self._add(exceeded.frames)
+            self._failure = exceeded
+        except SourceUnreachable as broken:
+            self._failure = broken
+        async with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    async def _add(self, frames: Sequence[Frame]) -> None:
+        async with self._changed:
+            self._frames.extend(frames)
+            self._frames_bytes += sum(_size(frame) for frame in frames)
+            self._changed.notify_all()
+            await self._changed.wait_for(
+                lambda: (
+                    len(self._frames) <= READ_AHEAD_FRAMES_MAX
+                    and self._frames_bytes <= READ_AHEAD_BYTES_MAX
+                )
+            )
+
+
+def _size(frame: Frame) -> int:
+    return len(frame.data) if frame.data is not None else 0

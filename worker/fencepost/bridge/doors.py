@@ -1,0 +1,35 @@
+"""How a source is opened: plainly with a GET, or as its protocol wants it."""
+
+from contextlib import AbstractAsyncContextManager
+
+from fencepost.bridge.mcp import McpDoor
+from fencepost.ports import Door, Request, SourceResponse, Transport, World
+from fencepost.settings import Source, source_headers
+from fencepost_schemas.cursor import Cursor
+from fencepost_schemas.sse import Frame
+
+
+class PlainDoor:
+    """A GET with the configured headers."""
+
+    session = ""
+    answers = False
+
+    def __init__(self, source: Source, headers: dict[str, str], transport: Transport) -> None:
+        self._source = source
+        self._headers = headers
+        self._transport = transport
+
+    def open(self, cursor: Cursor, asked: str) -> AbstractAsyncContextManager[SourceResponse]:
+        return self._transport.open(Request("GET", self._source.url, self._headers, asked))
+
+    async def answer(self, frame: Frame) -> None:
+        """A plain source asks for nothing."""
+
+
+def door_for(name: str, source: Source, transport: Transport, world: World) -> Door:
+    """Return the door of this source's dialect."""
+    headers = source_headers(name, source)
+    if source.dialect == "mcp":
+        return McpDoor(source, headers, transport, world)
+    return PlainDoor(source, headers, transport)

@@ -1,0 +1,210 @@
+"""The door to an MCP server: make a session, keep it, make another where it is gone.
+
+Up to 2025-11-25 that is initialize, then one GET for the session's stream, or one POST for a
+call's own. Since 2026-07-28 it is one `subscriptions/listen` a connection, under a fresh id.
+"""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from fencepost.ports import Request, SourceResponse, SourceUnreachable, Transport, World
+from fencepost.settings import Source
+from fencepost_policies.dialects.mcp import SESSION_HEADER, request_in
+from fencepost_schemas.cursor import Cursor
+from fencepost_schemas.limits import EVENT_BYTES_MAX
+from fencepost_schemas.sse import Decoder, Frame
+
+log = logging.getLogger("fencepost.bridge")
+
+CLIENT = {"name": "fencepost", "version": "1"}
+VERSION_HEADER = "MCP-Protocol-Version"
+BEFORE_VERSION_HEADER = "2025-03-26"
+VERSION_META = "io.modelcontextprotocol/protocolVersion"
+INFO_META = "io.modelcontextprotocol/clientInfo"
+CAPABILITIES_META = "io.modelcontextprotocol/clientCapabilities"
+NOT_FOUND = 404
+
+
+class McpDoor:
+    """Keeps the session between connections. `session` is a secret: it is stored, never shown."""
+
+    answers = True
+
+    def __init__(
+        self, source: Source, headers: dict[str, str], transport: Transport, world: World
+    ) -> None:
+        self.session = ""
+        self._source = source
+        self._speech = source.mcp
+        self._headers = headers
+        self._transport = transport
+        self._world = world
+        self._gone = False
+        self._version: str = source.mcp.protocol
+
+    @asynccontextmanager
+    async def open(self, cursor: Cursor, asked: str) -> AsyncIterator[SourceResponse]:
+        """Open the stream; an unknown session is asked for once more, then given up.
+
+        One 404 may come from the wrong replica behind a balancer. After the second a stream that
+        was asked for by position is refused, and one that was not begins in a new session.
+        """
+        if not self._speech.resumable:
+            async with self._transport.open(self._listen()) as response:
+                yield response
+            return
+        self.session = self.session or cursor.session
+        if not self.session or self._gone:
+            await self._initialize()
+        async with AsyncExitStack() as stack:
+            response = await stack.enter_async_context(self._stream(cursor, asked))
+            if response.status == NOT_FOUND:
+                response = await stack.enter_async_context(self._stream(cursor, asked))
+                self._gone = response.status == NOT_FOUND
+            if self._gone and not asked:
+                await self._initialize()
+                response = await stack.enter_async_context(self._stream(cursor, asked))
+            yield response
+
+    async def answer(self, frame: Frame) -> None:
+        """Answer what the server asks of its client: `ping`; anything else is not served."""
+        request = request_in(frame)
+        if request is None or not self.session:
+            return
+        reply: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
+        if request["method"] == "ping":
+            reply["result"] = {}
+        else:
+            reply["error"] = {"code": -32601, "message": "fencepost only listens"}
+        try:
+            await self._post(reply)
+        except SourceUnreachable as error:
+            log.warning("mcp: a %s could not be answered: the source %s", request["method"], error)
+
+    # --- inside
+    def _stream(self, cursor: Cursor, asked: str) -> Any:
+        """Return the opening of the session's stream, or of the call's where one is followed."""
+        call = self._speech.call
+        if call is not None and not asked and cursor.fresh:
+            return self._transport.open(self._request(self._message(call)))
+        return self._transport.open(Request("GET", self._source.url, self._with_session(), asked))
+
+    async def _initialize(self) -> None:
+        """Make a session, and send what the configuration wants sent in it."""
+        self.session, self._gone = "", False
+        params = {
+            "protocolVersion": self._speech.protocol,
+            "capabilities": {},
+            "clientInfo": CLIENT,
+        }
+        message = self._message({"method": "initialize", "params": params})
+        self._version = ""
+        async with self._transport.open(self._request(message)) as response:
+            if response.status != 200:
+                raise SourceUnreachable(f"answered initialize with {response.status}")
+            self.session = response.headers.get(SESSION_HEADER, "")
+            self._version = await _negotiated(response) or self._speech.protocol
+        await self._post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        for request in self._speech.requests:
+            await self._post(self._message(request))
+
+    async def _post(self, message: dict[str, Any]) -> None:
+        async with self._transport.open(self._request(message)) as response:
+            if response.status not in (200, 202):
+                raise SourceUnreachable(
+                    f"answered {message.get('method', 'a reply')} with {response.status}"
+                )
+            if "id" in message and "method" in message:
+                await _result(response)
+
+    def _listen(self) -> Request:
+        message = self._message(
+            {
+                "method": "subscriptions/listen",
+                "params": {
+                    "notifications": self._speech.notifications,
+                    "_meta": {
+                        VERSION_META: self._speech.protocol,
+                        INFO_META: CLIENT,
+                        CAPABILITIES_META: {},
+                    },
+                },
+            }
+        )
+        request = self._request(message)
+        headers = {**request.headers, "Mcp-Method": "subscriptions/listen"}
+        return msgspec.structs.replace(request, headers=headers)
+
+    def _message(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return a JSON-RPC request under a fresh id, which no other connection has used."""
+        return {"jsonrpc": "2.0", "id": self._world.random_name(16), **request}
+
+    def _request(self, message: dict[str, Any]) -> Request:
+        headers = {
+            **self._with_session(),
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+        }
+        return Request("POST", self._source.url, headers, "", msgspec.json.encode(message))
+
+    def _with_session(self) -> dict[str, str]:
+        headers = dict(self._headers)
+        if self._version not in ("", BEFORE_VERSION_HEADER):
+            headers[VERSION_HEADER] = self._version
+        if self.session:
+            headers[SESSION_HEADER] = self.session
+        return headers
+
+
+class _Result(msgspec.Struct):
+    protocol_version: str = msgspec.field(name="protocolVersion", default="")
+
+
+class _Reply(msgspec.Struct):
+    result: msgspec.Raw | None = None
+    error: dict[str, Any] | None = None
+
+
+async def _negotiated(response: SourceResponse) -> str:
+    """Return the protocol version of an answer to initialize, "" where it names none."""
+    try:
+        return msgspec.json.decode(await _result(response), type=_Result).protocol_version
+    except msgspec.DecodeError:
+        return ""
+
+
+async def _result(response: SourceResponse) -> msgspec.Raw:
+    """Return the result that a response carries; raise SourceUnreachable where it is an error."""
+    streamed = response.headers.get("content-type", "").startswith("text/event-stream")
+    body = bytearray()
+    decoder = Decoder()
+    async for chunk in response.chunks():
+        if not streamed:
+            body += chunk
+            if len(body) > EVENT_BYTES_MAX:
+                raise SourceUnreachable("sent a reply without an end")
+            continue
+        for frame in decoder.feed(chunk):
+            found = _result_in(frame.data.encode()) if frame.data else None
+            if found is not None:
+                return found
+    found = _result_in(bytes(body))
+    if found is None:
+        raise SourceUnreachable("sent a reply that is none")
+    return found
+
+
+def _result_in(data: bytes) -> msgspec.Raw | None:
+    """Return the result of a JSON-RPC reply, None for anything else."""
+    try:
+        reply = msgspec.json.decode(data, type=_Reply)
+    except msgspec.DecodeError:
+        return None
+    if reply.error is not None:
+        code = reply.error.get("code")
+        raise SourceUnreachable(f"refused a request ({code if isinstance(code, int) else 'error'})")
+    return reply.result

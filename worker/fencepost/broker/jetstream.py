@@ -1,0 +1,51 @@
+"""The broker as the rooms see it: a connection with its consumers."""
+
+import logging
+from collections.abc import Callable
+
+from fencepost.broker.connection import Connection
+from fencepost.broker.login import close, new_client, open_client
+from fencepost.broker.puller import Puller
+from fencepost.broker.topology import broker_clock_ms, ensure_consumer
+from fencepost.errors import FencepostError
+from fencepost.ports import ConsumerPlan, Delivery, Pull
+from fencepost.settings import Broker, Login
+
+log = logging.getLogger("fencepost.broker")
+
+
+class JetStream(Connection):
+    async def clock_ms(self, stream: str) -> int:
+        return await broker_clock_ms(self, stream)
+
+    async def ensure_consumer(self, plan: ConsumerPlan) -> None:
+        await ensure_consumer(self, plan)
+
+    def puller(self, stream: str, consumer: str, take: Callable[[Delivery], None]) -> Pull:
+        return Puller(self, stream, consumer, take)
+
+    async def settle(self, delivery: Delivery, word: bytes) -> None:
+        await self.post(delivery.reply, word)
+
+
+async def connect(broker: Broker, login: Login, role: str) -> JetStream:
+    """Return an open connection; raise UsageError, Denied or Unreachable in one clear line."""
+    client = new_client(login)
+    connection = JetStream(client, broker, role)
+
+    async def disconnected() -> None:
+        if not client.is_closed:
+            log.warning("broker: connection lost; trying again")
+
+    callbacks = {
+        "error_cb": connection.failed,
+        "disconnected_cb": disconnected,
+        "reconnected_cb": connection.reconnected,
+    }
+    try:
+        await open_client(client, broker, login, role, callbacks)
+        await connection.listen()
+    except FencepostError:
+        await close(client)
+        raise
+    return connection
