@@ -59,7 +59,7 @@ async def test_what_is_held_is_judged_at_the_deadline(
 
     The time counts from the first held frame, however long the connection was silent before it.
     """
-    monkeypatch.setattr("fencepost.bridge.follow.HELD_S_MAX", 0.1)
+    monkeypatch.setattr("fencepost.bridge.approach.HELD_S_MAX", 0.1)
     live = _LateSource(TWO, silent_first=silent_first)
     async with live as source, house(broker, orders(source.url)) as home:
         await home.init()
@@ -96,7 +96,7 @@ async def test_a_contradiction_without_an_event_is_judged_at_the_deadline(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another generation in the header is news by itself: recorded with a gap that is open."""
-    monkeypatch.setattr("fencepost.bridge.follow.HELD_S_MAX", 0.1)
+    monkeypatch.setattr("fencepost.bridge.approach.HELD_S_MAX", 0.1)
     script = (TWO, stream(gen="h", floor="1", end=End.HANG))
     async with ScriptedSource(*script) as source, house(broker, orders(source.url)) as home:
         await home.init()

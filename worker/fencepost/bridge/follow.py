@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from opentelemetry import trace
 
+from fencepost.bridge.approach import Approach, TurnedAway
 from fencepost.bridge.attempt import Attempt, Heard
 from fencepost.bridge.lineage import Lineage
 from fencepost.bridge.shelf import Shelf, nothing_reached
@@ -23,19 +24,16 @@ from fencepost.ports import Door, SourceUnreachable, World
 from fencepost.settings import Bridge, Source
 from fencepost.telemetry import CONNECT, tracer
 from fencepost_policies.judge import judge
-from fencepost_policies.overlap import Ask
-from fencepost_policies.reply import Reading, Reply, read_reply
+from fencepost_policies.reply import Reply
 from fencepost_policies.retry import wait_bounds
-from fencepost_policies.witness import Hearing, Opening, contradiction
-from fencepost_schemas.cursor import Cursor, sendable
+from fencepost_policies.witness import Hearing, contradiction
+from fencepost_schemas.cursor import sendable
 from fencepost_schemas.evidence import Evidence, Fact
-from fencepost_schemas.limits import AUDIT_QUIET_S, HELD_S_MAX, SILENT_PROBES_MAX
-from fencepost_schemas.reason import Reason
-from fencepost_schemas.sse import Decoder, Frame, SseLimitExceeded
+from fencepost_schemas.limits import SILENT_PROBES_MAX
+from fencepost_schemas.sse import Frame, SseLimitExceeded
 
 log = logging.getLogger("fencepost.bridge")
 
-EARLIEST, NOW = "earliest", "now"
 RETRY_MS_MAX = 24 * 3600 * 1000
 
 
@@ -48,15 +46,6 @@ class Ending(StrEnum):
     SILENT = "silent"
     """Owed events did not come in time: probe again, a few times."""
     BUSY = "busy"
-
-
-class TurnedAway(Exception):
-    """The source answered with something else than a stream."""
-
-    def __init__(self, reading: Reading, hearing: Hearing) -> None:
-        super().__init__(reading.text)
-        self.reading = reading
-        self.hearing = hearing
 
 
 class Follower:
@@ -77,13 +66,12 @@ class Follower:
     ) -> None:
         self.name = name
         self.source = source
-        self.spoke = False
-        self._door = door
         self._settings = settings
         self._world = world
         self._idle_touch_s = idle_touch_s
         self._reached = reached
         self._lineage = Lineage(name, source, shelf, world, owner, reached)
+        self._approach = Approach(source, door, self._lineage, settings.overlap_s, reached)
         self._tries = 0
         self._silences = 0
         self._strikes = 0
@@ -171,14 +159,14 @@ class Follower:
             async with AsyncExitStack() as stack:
                 ask = asks[0] if asks and not given_up else None
                 last_chance = len(asks) < 2
-                attempt = await self._open(stack, ask, refused, last_chance=last_chance)
+                attempt = await self._approach.open(stack, ask, refused, last_chance=last_chance)
                 if given_up and asks:
                     # Owed events were waited for often enough; this connection asks for nothing.
                     probe = self.source.speech.hearing(cursor, asks[0])
                     attempt.hearing.gave_up(probe.overlap.silence())
-                heard = await self._hear_out(attempt)
+                heard = await self._approach.hear_out(attempt)
                 if heard is Heard.MISSED:
-                    attempt = await self._ask_again(stack, attempt, asks[1:])
+                    attempt = await self._approach.ask_again(stack, attempt, asks[1:])
                     heard = Heard.READY
                 if heard is Heard.ENDED:
                     heard = self._look_at_end(attempt)
@@ -186,7 +174,7 @@ class Follower:
                     return self._was_silent()
                 if heard is Heard.ENDED:
                     return Ending.CLOSED if self._refused is None else Ending.REFUSED
-                await self._audit(stack, attempt)
+                await self._approach.audit(stack, attempt)
                 self._judge(attempt)
                 await self._read_on(attempt)
         return Ending.CLOSED
@@ -222,92 +210,6 @@ class Follower:
         )
         return Ending.SILENT
 
-    async def _open(
-        self,
-        stack: AsyncExitStack,
-        ask: Ask | None,
-        refused: Hearing | None,
-        *,
-        last_chance: bool,
-    ) -> Attempt:
-        """Open a connection that is closed with the stack; raise TurnedAway without a stream."""
-        speech, cursor = self.source.speech, self._lineage.cursor
-        hearing = refused
-        if hearing is None:
-            hearing = speech.hearing(cursor, ask, last_chance=last_chance)
-        asked = ask.position.id if ask is not None else _start_of(cursor)
-        if refused is not None:
-            asked = ""
-        self._reached("before_connect")
-        response = await stack.enter_async_context(self._door.open(cursor, asked))
-        self._lineage.keep_session(self._door.session)
-        self._reached("opened")
-        facts = hearing.opened(Opening(response.status, response.headers, asked))
-        reset = any(fact.reason is Reason.RESET_STATUS for fact in facts)
-        reading = read_reply(response.status, response.headers, asked=bool(asked), reset=reset)
-        if reading.reply is not Reply.STREAM:
-            raise TurnedAway(reading, hearing)
-        self.spoke = True
-        decoder = Decoder(
-            asked,
-            line_bytes_max=self.source.line_bytes_max,
-            event_bytes_max=self.source.event_bytes_max,
-        )
-        answer = self._door.answer if self._door.answers else None
-        attempt = Attempt(response, decoder, speech, hearing, ask, asked, answer, self._reached)
-        stack.push_async_callback(attempt.close)
-        return attempt
-
-    async def _hear_out(self, attempt: Attempt) -> Heard:
-        return await attempt.hear_out(owed_s=self._settings.overlap_s, held_s=HELD_S_MAX)
-
-    async def _ask_again(
-        self, stack: AsyncExitStack, missed: Attempt, asks: tuple[Ask, ...]
-    ) -> Attempt:
-        """Ask from a later mark, beside the connection that missed; return what is to be judged.
-
-        The first connection goes on meanwhile: if the second proves nothing either, what the first
-        has brought is the beginning of another generation, and nothing of it is lost.
-        """
-        second: Attempt | None = None
-        for ask in asks:
-            try:
-                second = await self._open(stack, ask, None, last_chance=True)
-                await self._hear_out(second)
-            except (SourceUnreachable, TurnedAway) as error:
-                log.info("%s: no second probe: the source %s", self.name, error)
-                continue
-            if second.hearing.overlapped:
-                await missed.close()
-                return second
-            await second.close()
-        missed.hearing.concede(second.hearing if second is not None else None)
-        return missed
-
-    async def _audit(self, stack: AsyncExitStack, attempt: Attempt) -> None:
-        """Where the join is known to lose, read the replay once more while this one stays attached.
-
-        What the second replay brings that the first did not takes its place among the held ones.
-        """
-        hearing = attempt.hearing
-        if self.source.speech.join != "racy" or attempt.ask is None or not hearing.overlapped:
-            return
-        try:
-            audit = await self._open(stack, attempt.ask, None, last_chance=True)
-            frames = await _read_replay(audit)
-        except (SourceUnreachable, TurnedAway) as error:
-            hearing.audited(refused=str(error))
-            return
-        if not audit.hearing.overlapped:
-            hearing.audited(refused="the second replay did not begin with what we had")
-            return
-        await audit.close()
-        ids = frozenset(frame.last_event_id for frame in frames if frame.id_seen)
-        late = [frame for frame in attempt.held if frame.last_event_id not in ids]
-        attempt.skip_ids = ids
-        attempt.held = [*frames, *late]
-        hearing.audited(refused="")
-
     def _turn_away(self, away: TurnedAway) -> Ending:
         """Return how to go on without a stream; raise SourceStopped where somebody must act.
 
@@ -319,7 +221,9 @@ class Follower:
             log.warning("%s: %s; asking without one", self.name, reading.text)
             self._refused = away.hearing
             return Ending.REFUSED
-        final = reading.reply is Reply.STOP or (reading.reply is Reply.MISTAKEN and not self.spoke)
+        final = reading.reply is Reply.STOP or (
+            reading.reply is Reply.MISTAKEN and not self._approach.spoke
+        )
         if final:
             raise SourceStopped(f"{self.name}: the source {reading.text}")
         log.warning("%s: the source %s; trying again later", self.name, reading.text)
@@ -405,27 +309,9 @@ class Follower:
         log.error("%s; connection dropped, nothing is lost, trying again", text)
 
 
-async def _read_replay(audit: Attempt) -> list[Frame]:
-    """Return the new events of a replay: until it is quiet for a moment, or over."""
-    heard = await audit.hear_out(owed_s=AUDIT_QUIET_S, held_s=AUDIT_QUIET_S)
-    if heard is not Heard.READY:
-        return []
-    while (frame := await audit.next_within(AUDIT_QUIET_S)) is not None:
-        if frame.data is not None and audit.wanted(frame):
-            audit.held.append(frame)
-    return audit.held
-
-
 def _first(together: BaseExceptionGroup) -> BaseException:
     """Return the first error in a group, however deep the groups are nested."""
     error: BaseException = together
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def _start_of(cursor: Cursor) -> str:
-    """Return where init said that a fresh source begins, as an id to send; "" otherwise."""
-    if cursor.fresh and cursor.start not in (NOW, EARLIEST):
-        return cursor.start
-    return ""

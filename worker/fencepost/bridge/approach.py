@@ -1,0 +1,159 @@
+"""Open a source: one connection, a second one beside it where the first proves nothing, an audit.
+
+All of them are closed with the stack that they are opened on; which of them is judged is decided
+here, and what it means is the judge's.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+from fencepost.bridge.attempt import Attempt, Heard
+from fencepost.bridge.lineage import Lineage
+from fencepost.ports import Door, SourceUnreachable
+from fencepost.settings import Source
+from fencepost_policies.overlap import Ask
+from fencepost_policies.reply import Reading, Reply, read_reply
+from fencepost_policies.witness import Hearing, Opening
+from fencepost_schemas.cursor import Cursor
+from fencepost_schemas.limits import AUDIT_QUIET_S, HELD_S_MAX
+from fencepost_schemas.reason import Reason
+from fencepost_schemas.sse import Decoder, Frame
+
+log = logging.getLogger("fencepost.bridge")
+
+EARLIEST, NOW = "earliest", "now"
+
+
+class TurnedAway(Exception):
+    """The source answered with something else than a stream."""
+
+    def __init__(self, reading: Reading, hearing: Hearing) -> None:
+        super().__init__(reading.text)
+        self.reading = reading
+        self.hearing = hearing
+
+
+class Approach:
+    """How one source is approached, connection after connection."""
+
+    def __init__(
+        self,
+        source: Source,
+        door: Door,
+        lineage: Lineage,
+        overlap_s: float,
+        reached: Callable[[str], None],
+    ) -> None:
+        self.spoke = False
+        """True once the source has answered with a stream in this process."""
+        self._source = source
+        self._speech = source.speech
+        self._door = door
+        self._lineage = lineage
+        self._overlap_s = overlap_s
+        self._reached = reached
+
+    async def open(
+        self,
+        stack: AsyncExitStack,
+        ask: Ask | None,
+        refused: Hearing | None,
+        *,
+        last_chance: bool,
+    ) -> Attempt:
+        """Open a connection that is closed with the stack; raise TurnedAway without a stream."""
+        speech, cursor = self._speech, self._lineage.cursor
+        hearing = refused
+        if hearing is None:
+            hearing = speech.hearing(cursor, ask, last_chance=last_chance)
+        asked = ask.position.id if ask is not None else _start_of(cursor)
+        if refused is not None:
+            asked = ""
+        self._reached("before_connect")
+        response = await stack.enter_async_context(self._door.open(cursor, asked))
+        self._lineage.keep_session(self._door.session)
+        self._reached("opened")
+        facts = hearing.opened(Opening(response.status, response.headers, asked))
+        reset = any(fact.reason is Reason.RESET_STATUS for fact in facts)
+        reading = read_reply(response.status, response.headers, asked=bool(asked), reset=reset)
+        if reading.reply is not Reply.STREAM:
+            raise TurnedAway(reading, hearing)
+        self.spoke = True
+        decoder = Decoder(
+            asked,
+            line_bytes_max=self._source.line_bytes_max,
+            event_bytes_max=self._source.event_bytes_max,
+        )
+        answer = self._door.answer if self._door.answers else None
+        attempt = Attempt(response, decoder, speech, hearing, ask, asked, answer, self._reached)
+        stack.push_async_callback(attempt.close)
+        return attempt
+
+    async def hear_out(self, attempt: Attempt) -> Heard:
+        return await attempt.hear_out(owed_s=self._overlap_s, held_s=HELD_S_MAX)
+
+    async def ask_again(
+        self, stack: AsyncExitStack, missed: Attempt, asks: tuple[Ask, ...]
+    ) -> Attempt:
+        """Ask from a later mark, beside the connection that missed; return what is to be judged.
+
+        The first connection goes on meanwhile: if the second proves nothing either, what the first
+        has brought is the beginning of another generation, and nothing of it is lost.
+        """
+        second: Attempt | None = None
+        for ask in asks:
+            try:
+                second = await self.open(stack, ask, None, last_chance=True)
+                await self.hear_out(second)
+            except (SourceUnreachable, TurnedAway) as error:
+                log.info("%s: no second probe: the source %s", self._lineage.name, error)
+                continue
+            if second.hearing.overlapped:
+                await missed.close()
+                return second
+            await second.close()
+        missed.hearing.concede(second.hearing if second is not None else None)
+        return missed
+
+    async def audit(self, stack: AsyncExitStack, attempt: Attempt) -> None:
+        """Where the join is known to lose, read the replay once more while this one stays attached.
+
+        What the second replay brings that the first did not takes its place among the held ones.
+        """
+        hearing = attempt.hearing
+        if self._speech.join != "racy" or attempt.ask is None or not hearing.overlapped:
+            return
+        try:
+            audit = await self.open(stack, attempt.ask, None, last_chance=True)
+            frames = await _read_replay(audit)
+        except (SourceUnreachable, TurnedAway) as error:
+            hearing.audited(refused=str(error))
+            return
+        if not audit.hearing.overlapped:
+            hearing.audited(refused="the second replay did not begin with what we had")
+            return
+        await audit.close()
+        ids = frozenset(frame.last_event_id for frame in frames if frame.id_seen)
+        late = [frame for frame in attempt.held if frame.last_event_id not in ids]
+        attempt.skip_ids = ids
+        attempt.held = [*frames, *late]
+        hearing.audited(refused="")
+
+
+async def _read_replay(audit: Attempt) -> list[Frame]:
+    """Return the new events of a replay: until it is quiet for a moment, or over."""
+    heard = await audit.hear_out(owed_s=AUDIT_QUIET_S, held_s=AUDIT_QUIET_S)
+    if heard is not Heard.READY:
+        return []
+    while (frame := await audit.next_within(AUDIT_QUIET_S)) is not None:
+        if frame.data is not None and audit.wanted(frame):
+            audit.held.append(frame)
+    return audit.held
+
+
+def _start_of(cursor: Cursor) -> str:
+    """Return where init said that a fresh source begins, as an id to send; "" otherwise."""
+    if cursor.fresh and cursor.start not in (NOW, EARLIEST):
+        return cursor.start
+    return ""
