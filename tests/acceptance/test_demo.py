@@ -31,6 +31,19 @@ def test_the_demo_holds_what_the_readme_says() -> None:
     assert wrong["naive"]["twice"] == 11
     assert wrong["naive"]["lost"] == 9
 
+    window = acts["window exceeded"]["fencepost"]
+    assert ["genesis", "reoriginated"] == [one["kind"] for one in window["verdicts"]]
+    assert "overlap_other_bytes" in window["verdicts"][1]["reasons"]
+    assert [300, 0] == [window["in_gap"], window["waiting"]]
+    assert acts["window exceeded"]["naive"]["lost"] == 300
+
+    mcp = acts["mcp"]["fencepost"]
+    kinds = [one["kind"] for one in mcp["verdicts"]]
+    assert ["genesis", "reoriginated", "resumed"] == kinds[:3]
+    assert {"resumed"} == set(kinds[2:])
+    assert [10, 0] == [mcp["in_gap"], mcp["waiting"]]
+    assert acts["mcp"]["naive"]["twice"] == 11
+
     honest = acts["honest server"]["fencepost"]
     assert honest["emitted"] == honest["once"]
     assert ["genesis", *["resumed"] * 5] == [one["kind"] for one in honest["verdicts"]]

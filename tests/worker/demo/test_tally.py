@@ -23,7 +23,7 @@ def log_of(announced: list[Announcement], visits: list[Visit]) -> ServerLog:
 
 
 def visit(replica: str, asked: str, *ids: int) -> Visit:
-    return Visit(replica, asked, tuple(Sent(id, id) for id in ids))
+    return Visit(replica, asked, tuple(Sent(id, str(id)) for id in ids))
 
 
 def record(asked: str, after: str, before: str) -> EpochRecord:
@@ -106,7 +106,7 @@ def test_shown_ids_are_traced_to_the_servers_own() -> None:
     """A server that shows other ids than its own cannot move a task into or out of a gap."""
     log = ServerLog(
         tuple(Announcement("a", id, f"k{id}") for id in (1, 2, 300, 301)),
-        (visit("a", "", 1), Visit("a", "1", (Sent(301, 2),))),
+        (visit("a", "", 1), Visit("a", "1", (Sent(301, "2"),))),
         frozenset({"k1", "k301"}),
     )
 

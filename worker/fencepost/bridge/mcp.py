@@ -59,14 +59,14 @@ class McpDoor:
             return
         self.session = self.session or cursor.session
         if not self.session or self._gone:
-            await self._initialize()
+            await self._begin()
         async with AsyncExitStack() as stack:
             response = await stack.enter_async_context(self._stream(cursor, asked))
             if response.status == NOT_FOUND:
                 response = await stack.enter_async_context(self._stream(cursor, asked))
                 self._gone = response.status == NOT_FOUND
             if self._gone and not asked:
-                await self._initialize()
+                await self._begin()
                 response = await stack.enter_async_context(self._stream(cursor, asked))
             yield response
 
@@ -92,6 +92,14 @@ class McpDoor:
         if call is not None and not asked and cursor.fresh:
             return self._transport.open(self._request(self._message(call)))
         return self._transport.open(Request("GET", self._source.url, self._with_session(), asked))
+
+    async def _begin(self) -> None:
+        """Make a session; one that was not made whole is not kept."""
+        try:
+            await self._initialize()
+        except SourceUnreachable:
+            self.session = ""
+            raise
 
     async def _initialize(self) -> None:
         """Make a session, and send what the configuration wants sent in it."""
@@ -165,7 +173,7 @@ class _Result(msgspec.Struct):
 
 
 class _Reply(msgspec.Struct):
-    result: msgspec.Raw | None = None
+    result: msgspec.Raw = msgspec.Raw(b"")
     error: dict[str, Any] | None = None
 
 
@@ -207,4 +215,4 @@ def _result_in(data: bytes) -> msgspec.Raw | None:
     if reply.error is not None:
         code = reply.error.get("code")
         raise SourceUnreachable(f"refused a request ({code if isinstance(code, int) else 'error'})")
-    return reply.result
+    return reply.result if bytes(reply.result) else None

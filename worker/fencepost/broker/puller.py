@@ -128,10 +128,14 @@ class Puller:
 
 
 def _delivery(message: Msg) -> Delivery:
+    """Return the message without the broker's own headers, which are orders when sent again."""
+    headers = {
+        name: value
+        for name, value in (message.headers or {}).items()
+        if not name.lower().startswith("nats-")
+    }
     again = message.metadata.num_delivered > 1
-    return Delivery(
-        message.subject, dict(message.headers or {}), message.data, message.reply, again
-    )
+    return Delivery(message.subject, headers, message.data, message.reply, again)
 
 
 def _now() -> float:

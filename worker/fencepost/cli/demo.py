@@ -1,5 +1,6 @@
 """`fencepost demo`: the incident, played by a naive client and by fencepost on the same servers."""
 
+import importlib.util
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from fencepost.cli.processes import run
 from fencepost.demo.acts import ACTS, Act
 from fencepost.demo.stage import FENCEPOST, NAIVE, set_stage
 from fencepost.demo.tally import Tally, count, executions
-from fencepost.errors import NotFine
+from fencepost.errors import NotFine, UsageError
 from fencepost_schemas.verdict import EpochRecord
 
 HEADINGS = {
@@ -37,6 +38,8 @@ class Played(msgspec.Struct, frozen=True):
 def demo(as_json: JsonOption = False) -> None:
     """Play the incident on real servers, and count what became of every task."""
     log_to_stderr(quiet=True)
+    if importlib.util.find_spec("mcp") is None:
+        raise UsageError("the demo's MCP server is not installed: pip install 'fencepost[demo]'")
     played: dict[str, Played] = {}
     with tempfile.TemporaryDirectory(prefix="fencepost-demo-") as folder:
         for number, act in enumerate(ACTS, 1):
@@ -53,7 +56,7 @@ def demo(as_json: JsonOption = False) -> None:
 
 
 async def _play(act: Act, folder: Path) -> Played:
-    async with set_stage(folder, list(act.replicas)) as stage:
+    async with set_stage(folder, act.cast, list(act.replicas)) as stage:
         await act.play(stage, lambda text: _say(f"  {text}"))
         records = await stage.records()
         return Played(

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from fencepost.demo.casts import HONEST, MCP, SILENT, Cast
 from fencepost.demo.stage import ReplicaPlan, Stage
 
 Say = Callable[[str], None]
@@ -11,6 +12,7 @@ Say = Callable[[str], None]
 
 class Act(msgspec.Struct, frozen=True):
     name: str
+    cast: Cast
     replicas: tuple[ReplicaPlan, ...]
     play: Callable[[Stage, Say], Awaitable[None]]
 
@@ -50,11 +52,65 @@ async def _honest_server(stage: Stage, say: Say) -> None:
     await stage.until_done()
 
 
+async def _window_exceeded(stage: Stage, say: Say) -> None:
+    """A server that holds 200 events and says nothing; more are missed, and its ids align."""
+    say("both clients follow a server that holds its last 200 events, and says so to nobody")
+    await stage.until_attached("w")
+    await stage.emit("w", _tasks(1, 20))
+    await stage.until_done()
+    say("the connection breaks while 300 tasks come; what the client has is long evicted")
+    await stage.cut("w")
+    await stage.emit("w", _tasks(21, 320))
+    await stage.until_attached("w", 2)
+    say("the server starts afresh behind the id it is given: 200, and ids without a hole")
+    await stage.emit("w", _tasks(321, 350))
+    await stage.until_done()
+
+
+async def _mcp(stage: Stage, say: Say) -> None:
+    """A server on the official SDK, with an event store: killed, restarted, and broken off."""
+    say("both clients follow an MCP server on the official SDK, with an event store")
+    await stage.until_attached("m1")
+    await stage.emit("m1", _tasks(1, 20))
+    await stage.until_done()
+    say("the server is killed and started again: its sessions and its store are gone")
+    await stage.kill("m1")
+    await stage.start("m2", port=stage.ports["m1"])
+    await stage.until_attached("m2")
+    say("it announces eleven tasks again, and goes on with new ones")
+    await stage.emit("m2", _tasks(10, 20) + _tasks(31, 40))
+    await stage.until_done()
+    say("the network breaks, and tasks come before the clients are back")
+    stage.break_connections()
+    await stage.emit("m2", _tasks(41, 50))
+    await stage.until_attached("m2", 2)
+    await stage.emit("m2", _tasks(51, 60))
+    await stage.until_done()
+
+
 ACTS = (
     Act(
         "wrong replica",
-        (ReplicaPlan("a", first_id=4101), ReplicaPlan("b", first_id=13)),
+        SILENT,
+        (ReplicaPlan("a", ("--first-id", "4101")), ReplicaPlan("b", ("--first-id", "13"))),
         _wrong_replica,
     ),
-    Act("honest server", (ReplicaPlan("h", first_id=1, declare=True),), _honest_server),
+    Act(
+        "window exceeded",
+        SILENT,
+        (ReplicaPlan("w", ("--first-id", "1", "--window", "200")),),
+        _window_exceeded,
+    ),
+    Act(
+        "mcp",
+        MCP,
+        (ReplicaPlan("m1"), ReplicaPlan("m2", ("--early", *_tasks(21, 30)), late=True)),
+        _mcp,
+    ),
+    Act(
+        "honest server",
+        HONEST,
+        (ReplicaPlan("h", ("--first-id", "1", "--declare")),),
+        _honest_server,
+    ),
 )

@@ -17,7 +17,17 @@ class Task(msgspec.Struct):
     title: str
 
 
-@app.on("task.assigned", name="execute", effect="once")
+class Params(msgspec.Struct):
+    data: Task
+
+
+class Notification(msgspec.Struct):
+    """A task as an MCP server tells of it."""
+
+    params: Params
+
+
+@app.on("task.assigned", effect="once")
 async def execute(task: Task, ctx: Context) -> None:
     line = json.dumps({"key": task.idempotency_key}) + "\n"
     descriptor = os.open(os.environ[SINK_VARIABLE], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -25,3 +35,8 @@ async def execute(task: Task, ctx: Context) -> None:
         os.write(descriptor, line.encode())
     finally:
         os.close(descriptor)
+
+
+@app.on("notifications/message", effect="once")
+async def execute_notified(notification: Notification, ctx: Context) -> None:
+    await execute(notification.params.data, ctx)

@@ -29,6 +29,11 @@ class Balancer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
 
+    def cut(self) -> None:
+        """Break every connection in the middle, as a network does."""
+        for task in self._tasks:
+            task.cancel()
+
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(self._forward(reader, writer, next(self._next_port)))
         self._tasks.add(task)

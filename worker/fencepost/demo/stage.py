@@ -18,7 +18,7 @@ from fencepost.broker.jetstream import connect
 from fencepost.clock import monotonic_s
 from fencepost.demo.app import SINK_VARIABLE
 from fencepost.demo.balancer import Balancer
-from fencepost.demo.source import FLOOR_HEADER, GENERATION_HEADER
+from fencepost.demo.casts import SOURCE, Cast
 from fencepost.demo.tally import ServerLog, read_log
 from fencepost.errors import NotFine
 from fencepost.settings import Broker, login_for
@@ -28,31 +28,62 @@ from fencepost_schemas.subject import ANSWERS, EVENTS, QUESTIONS, Subjects
 from fencepost_schemas.verdict import EpochRecord
 
 NAIVE, FENCEPOST = "naive", "fencepost"
-SOURCE = "tasks"
 CONSUMER = "fp-demo"
 WAIT_S = 30.0
 LOOK_S = 0.05
 
 
 class ReplicaPlan(msgspec.Struct, frozen=True):
+    """One server process. `options` are its arguments; `late` leaves its start to the act, on the
+    port of the replica before it."""
+
     name: str
-    first_id: int
-    declare: bool = False
-    window: int = 0
+    options: tuple[str, ...] = ()
+    late: bool = False
 
 
 class Stage:
     """What an act plays on: emit, cut, and wait until something is so."""
 
-    def __init__(self, folder: Path, replicas: dict[str, int], broker: str) -> None:
+    def __init__(self, folder: Path, cast: Cast, plans: list[ReplicaPlan]) -> None:
         self.folder = folder
-        self.broker = broker
-        self._ports = replicas
+        self.broker = ""
+        self.ports: dict[str, int] = {}
+        self.balancers: list[Balancer] = []
+        self._cast = cast
+        self._plans = {plan.name: plan for plan in plans}
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._http = httpx2.AsyncClient(trust_env=False)
 
     # --- what the director does
     async def emit(self, replica: str, tasks: list[str]) -> None:
         await self._post(replica, "emit", {"tasks": tasks})
+
+    async def start(self, replica: str, port: int = 0) -> None:
+        """Start a replica; its port is known at once, for its socket is bound here."""
+        plan = self._plans[replica]
+        with socket.socket() as listening:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(("127.0.0.1", port))
+            listening.listen()
+            self.ports[replica] = listening.getsockname()[1]
+            line = [sys.executable, "-m", self._cast.source, "--name", replica]
+            line += ["--fd", str(listening.fileno())]
+            line += ["--log", str(self.folder / f"{replica}.log"), *plan.options]
+            (self.folder / f"{replica}.log").touch()
+            self._processes[replica] = await _start(
+                self.folder, replica, line, pass_fds=(listening.fileno(),)
+            )
+
+    async def kill(self, replica: str) -> None:
+        """End a replica as a crash does."""
+        self._processes[replica].kill()
+        await self._processes[replica].wait()
+
+    def break_connections(self) -> None:
+        """Break both clients' connections on the way, and leave the server as it is."""
+        for balancer in self.balancers:
+            balancer.cut()
 
     async def cut(self, replica: str) -> None:
         """Break every connection of a replica in the middle."""
@@ -86,7 +117,7 @@ class Stage:
 
     # --- what is left to count
     def log(self, client: str) -> ServerLog:
-        return read_log((self.folder / f"{name}.log" for name in self._ports), client)
+        return read_log((self.folder / f"{name}.log" for name in self.ports), client)
 
     def sink(self, client: str) -> Path:
         return self.folder / f"{client}.sink"
@@ -125,10 +156,12 @@ class Stage:
 
     async def close(self) -> None:
         await self._http.aclose()
+        for process in self._processes.values():
+            await _stop(process)
 
     # --- inside
     async def _post(self, replica: str, path: str, body: dict[str, list[str]]) -> None:
-        reply = await self._http.post(f"http://127.0.0.1:{self._ports[replica]}/{path}", json=body)
+        reply = await self._http.post(f"http://127.0.0.1:{self.ports[replica]}/{path}", json=body)
         reply.raise_for_status()
 
     async def _until(self, what: str, so: Callable[[], bool]) -> None:
@@ -155,67 +188,47 @@ class Stage:
 
 
 @asynccontextmanager
-async def set_stage(folder: Path, plans: list[ReplicaPlan]) -> AsyncIterator[Stage]:
+async def set_stage(folder: Path, cast: Cast, plans: list[ReplicaPlan]) -> AsyncIterator[Stage]:
     """Start everything one act needs in this folder; end it all when the act is over."""
     async with AsyncExitStack() as stack:
-        ports = {plan.name: await _start_replica(stack, folder, plan) for plan in plans}
-        broker = await stack.enter_async_context(EmbeddedBroker(folder / "broker"))
-        stage = Stage(folder, ports, broker.url)
+        stage = Stage(folder, cast, plans)
         stack.push_async_callback(stage.close)
-        # A balancer a client: with one for both, the one would turn the wheel for the other.
+        for plan in plans:
+            if not plan.late:
+                await stage.start(plan.name)
+        broker = await stack.enter_async_context(EmbeddedBroker(folder / "broker"))
+        stage.broker = broker.url
         urls = {}
         for client in (NAIVE, FENCEPOST):
-            balancer = await stack.enter_async_context(Balancer(list(ports.values())))
-            urls[client] = f"http://127.0.0.1:{balancer.port}/events/{client}"
+            # A balancer a client: with one for both, the one would turn the wheel for the other.
+            balancer = await stack.enter_async_context(Balancer(list(stage.ports.values())))
+            stage.balancers.append(balancer)
+            path = cast.path.format(client=client)
+            urls[client] = f"http://127.0.0.1:{balancer.port}{path}"
         config = folder / "fencepost.toml"
-        config.write_text(_config(urls[FENCEPOST]), "utf-8")
-        common = ["--config", str(config), "--server", broker.url]
-        fencepost = [sys.executable, "-m", "fencepost"]
-        init = await _start(folder, "init", [*fencepost, "init", *common])
-        if await init.wait():
-            raise NotFine(f"the demo's init failed: {_last_line(folder / 'init.out')}")
-        naive = [sys.executable, "-m", "fencepost.demo.naive", urls[NAIVE]]
-        for name, line in (
-            ("worker", [*fencepost, "worker", *common, "--app", "fencepost.demo.app:app"]),
-            ("bridge", [*fencepost, "bridge", *common]),
-            ("naive", [*naive, str(stage.sink(NAIVE))]),
-        ):
-            environment = {SINK_VARIABLE: str(stage.sink(FENCEPOST))}
-            process = await _start(folder, name, line, environment)
-            stack.push_async_callback(_stop, process)
+        config.write_text(cast.config(urls[FENCEPOST]), "utf-8")
+        await _start_clients(stack, stage, config, [cast.naive, urls[NAIVE]])
         yield stage
 
 
-def _config(url: str) -> str:
-    return (
-        f"[sources.{SOURCE}]\n"
-        f'url = "{url}"\n'
-        'keys = "durable"\n'
-        'key = "/idempotency_key"\n'
-        f"[sources.{SOURCE}.plain]\n"
-        'scheme = "integer"\n'
-        f'generation_header = "{GENERATION_HEADER}"\n'
-        f'window_header = "{FLOOR_HEADER}"\n'
-        "[bridge]\n"
-        "retry_first_s = 0.2\n"
-    )
-
-
-async def _start_replica(stack: AsyncExitStack, folder: Path, plan: ReplicaPlan) -> int:
-    """Start a replica on a socket that is bound here, so that its port is known at once."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
-        port: int = listening.getsockname()[1]
-        line = [sys.executable, "-m", "fencepost.demo.source", "--name", plan.name]
-        line += ["--fd", str(listening.fileno()), "--first-id", str(plan.first_id)]
-        line += ["--log", str(folder / f"{plan.name}.log")]
-        line += ["--window", str(plan.window)]
-        line += ["--declare"] if plan.declare else []
-        (folder / f"{plan.name}.log").touch()
-        process = await _start(folder, plan.name, line, pass_fds=(listening.fileno(),))
-    stack.push_async_callback(_stop, process)
-    return port
+async def _start_clients(
+    stack: AsyncExitStack, stage: Stage, config: Path, naive: list[str]
+) -> None:
+    """Begin the source, and start the naive client beside a bridge and a worker."""
+    folder = stage.folder
+    common = ["--config", str(config), "--server", stage.broker]
+    fencepost = [sys.executable, "-m", "fencepost"]
+    init = await _start(folder, "init", [*fencepost, "init", *common])
+    if await init.wait():
+        raise NotFine(f"the demo's init failed: {_last_line(folder / 'init.out')}")
+    for name, line in (
+        ("worker", [*fencepost, "worker", *common, "--app", "fencepost.demo.app:app"]),
+        ("bridge", [*fencepost, "bridge", *common]),
+        ("naive", [sys.executable, "-m", *naive, str(stage.sink(NAIVE))]),
+    ):
+        environment = {SINK_VARIABLE: str(stage.sink(FENCEPOST))}
+        process = await _start(folder, name, line, environment)
+        stack.push_async_callback(_stop, process)
 
 
 async def _start(

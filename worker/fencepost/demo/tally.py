@@ -26,7 +26,7 @@ class Sent(msgspec.Struct, frozen=True):
     """An event as it was sent: its own id at the replica, and the id that it was shown under."""
 
     id: int
-    shown: int
+    shown: str
 
 
 class Visit(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ def read_log(paths: Iterable[Path], client: str) -> ServerLog:
             elif noted["what"] == "connected":
                 visits[replica, noted["connection"]] = (noted["asked"], [])
             elif noted["what"] == "sent":
-                sent = Sent(noted["id"], noted["shown"])
+                sent = Sent(noted["id"], str(noted["shown"]))
                 visits[replica, noted["connection"]][1].append(sent)
                 keys_sent.add(noted["key"])
     return ServerLog(
@@ -138,21 +138,22 @@ def _gap_on_servers(log: ServerLog, record: EpochRecord) -> _GapOnServers | None
     gap = record.gap
     if gap is None or not gap.after_position or not gap.before_position:
         return None
-    after, before = int(gap.after_position), int(gap.before_position)
+    right = [
+        visit
+        for visit in log.visits
+        if visit.asked == record.asked and visit.sent and visit.sent[0].shown == gap.before_position
+    ]
     left = [
         (visit.replica, sent.id)
         for visit in log.visits
+        if visit not in right
         for sent in visit.sent
-        if sent.shown == after and visit.asked != record.asked
-    ]
-    right = [
-        (visit.replica, visit.sent[0].id)
-        for visit in log.visits
-        if visit.asked == record.asked and visit.sent and visit.sent[0].shown == before
+        if sent.shown == gap.after_position
     ]
     if not left or not right:
         return None
-    return _GapOnServers(*left[-1], *right[0])
+    # An id may be shown again later, for another event; what we had came first.
+    return _GapOnServers(*left[0], right[0].replica, right[0].sent[0].id)
 
 
 def _inside(announced: list[Announcement], gaps: list[_GapOnServers]) -> bool:
