@@ -4,11 +4,16 @@ The rule belongs to the source. A key that the source scopes to its generation m
 the generation is in doubt, and then counts as no key at all.
 """
 
+import re
+
 import msgspec
 
 from fencepost_policies.pointer import Undecodable, read_json, resolve_text
 from fencepost_schemas.event import ClassifiedEvent, KeyScope
 from fencepost_schemas.limits import KEY_BYTES_MAX
+
+_COUNTED = re.compile(r"(\+[0-9]+)?")
+"""How a position reads that has no id in it: empty, or the ordinal alone."""
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -36,6 +41,14 @@ def acceptable(key: str) -> bool:
     return 0 < len(key.encode("utf-8", "surrogatepass")) <= KEY_BYTES_MAX and not any(
         ord(char) < 0x20 or ord(char) == 0x7F for char in key
     )
+
+
+def names_a_place(position: str) -> bool:
+    """Return True unless this position only counts from the beginning of its generation.
+
+    Without any id it begins anew in each generation, and is another place in each.
+    """
+    return not _COUNTED.fullmatch(position)
 
 
 def key_for(event: ClassifiedEvent, *, tainted: bool, generation: str, own: str | None) -> Key:

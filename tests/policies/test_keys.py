@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost_policies.keys import Key, acceptable, key_for, key_in
+from fencepost_policies.keys import Key, acceptable, key_for, key_in, names_a_place
+from fencepost_schemas.cursor import Position
 from fencepost_schemas.event import ClassifiedEvent, KeyScope, fingerprint_of
 from fencepost_schemas.limits import KEY_BYTES_MAX
 from fencepost_schemas.standing import Standing
@@ -145,3 +146,19 @@ def test_a_key_is_bounded_and_plain(key: str, expected: bool) -> None:
 def test_the_key_in_the_data(data: str | bytes, expected: str | None) -> None:
     """Whatever is not an acceptable name is no key, and no data raises."""
     assert expected == key_in("/id", data)
+
+
+@pytest.mark.parametrize(
+    ("position", "expected"),
+    [
+        (Position("5"), True),
+        (Position("5", 2), True),
+        (Position("+5"), True),
+        (Position(""), False),
+        (Position("", 3), False),
+    ],
+    ids=str,
+)
+def test_a_position_without_an_id_names_no_place(position: Position, expected: bool) -> None:
+    """It begins anew in each generation: the first event of one is not the first of another."""
+    assert expected is names_a_place(str(position))

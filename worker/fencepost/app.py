@@ -88,9 +88,10 @@ class Fencepost:
         """Register a handler for events of one type.
 
         `name` (default: the function's) is part of every ledger row: keep it when the function is
-        renamed. `key` is a JSON pointer that overrides the source's. `effect` is "once" (the
-        default: never run again after a start that is in doubt) or "idempotent". Raises
-        UsageError, now and not at the first event, for anything that could not work.
+        renamed, and use it once on a broker, whichever app it is in. `key` is a JSON pointer that
+        overrides the source's. `effect` is "once" (the default: never run again after a start that
+        is in doubt) or "idempotent". Raises UsageError, now and not at the first event, for
+        anything that could not work.
         """
 
         def register(function: F) -> F:

@@ -9,7 +9,7 @@ from fencepost import Context
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.errors import NotFine
 from fencepost_schemas.event import KeyScope
-from fencepost_schemas.question import QuestionKind
+from fencepost_schemas.question import Question, QuestionKind
 from fencepost_schemas.row import Effect, State
 from kit.house import House, house
 from kit.pool import (
@@ -150,11 +150,18 @@ async def test_a_ruling_spares_what_the_bridge_finds_later(broker: EmbeddedBroke
             await until(lambda: runs.keys == [A, B], "the accepted event")
             source.cut()
             await until(lambda: _holds(home, "k:c"), "the event behind the second seam")
+            # The row is written before the question is asked.
+            await until(lambda: _asks_behind(home, first), "the question of the second seam")
             asked = await questions(home)
         behind = [one for one in asked if one.gap and one.gap.after_generation == first.generation]
         assert len(behind) == 1
         assert behind[0].id != first.id
     assert runs.keys == [A, B]
+
+
+async def _asks_behind(home: House, first: Question) -> bool:
+    asked = await questions(home)
+    return any(one.gap and one.gap.after_generation == first.generation for one in asked)
 
 
 async def _holds(home: House, key: str) -> bool:
@@ -448,3 +455,21 @@ async def test_of_two_answers_at_one_moment_exactly_one_wins(broker: EmbeddedBro
         assert all(actor in text and ruling in text for text in losers)
         found = (await states(home))["k:b"]
     assert (found, runs.keys) == ((State.DENIED, []) if ruling == DISCARD else (State.APPLIED, [B]))
+
+
+async def test_the_same_stream_without_ids_is_told_apart_by_its_generations(
+    broker: EmbeddedBroker,
+) -> None:
+    """Its positions begin anew behind a seam: the first event there is not the first of all."""
+    runs = Runs()
+    async with house(broker, SOURCE) as home:
+        await home.init()
+        await publish_seam(home, SECOND, FIRST)
+        async with working(home, app_with(runs)):
+            await publish(home, event("a", "", scope=NONE))
+            await until(lambda: runs.keys == [A], "the event before the seam")
+            await publish(home, doubtful("b", "", scope=NONE))
+            await see_questions(home, 1, QuestionKind.SEAM)
+            await rule(home, SAME)
+            await settle(home)
+    assert runs.keys == [A, B]

@@ -63,11 +63,13 @@ def _within(module: str, missing: str) -> bool:
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UsageError(f"app {path}: there is no such file")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    # A file called queue.py must not stand in the place of the library's own module.
+    name = f"app_{path.stem}" if path.stem in sys.stdlib_module_names else path.stem
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     sys.path.insert(0, str(path.parent.resolve()))
     spec.loader.exec_module(module)
     return module

@@ -5,6 +5,7 @@ import msgspec
 from fencepost.pool.work import Ruled
 from fencepost.ports import Broker
 from fencepost.settings import Source
+from fencepost_policies.keys import names_a_place
 from fencepost_schemas.event import ClassifiedEvent
 from fencepost_schemas.question import Answer, Ruling, seam_question_id
 from fencepost_schemas.standing import Standing
@@ -34,7 +35,7 @@ class Rulings:
                 self._standing_ruling(event), event.generation, self._standing_actor(event)
             )
         generation = event.generation
-        if answer.ruling is Ruling.SAME:
+        if answer.ruling is Ruling.SAME and names_a_place(event.position):
             generation = await self._root(event.source, event.generation)
         return Ruled(answer.ruling, generation, answer.actor)
 
