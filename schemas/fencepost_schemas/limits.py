@@ -1,8 +1,8 @@
-"""Every bound, in one place, with the relations between them.
+"""The bounds of the house, with the relations between them.
 
-A bound that is not here does not exist: an unbounded buffer is how a bad server takes a good
-worker down. Relations are asserted at import, so that a change of one number that breaks another
-is found before anything runs.
+An unbounded buffer is how a bad server takes a good worker down. What only one module needs to know
+stands beside its use; what others rely on stands here. Relations are asserted at import, so that a
+change of one number that breaks another is found before anything runs.
 """
 
 KIB = 1024
@@ -16,11 +16,11 @@ HELD_FRAMES_MAX = 1_000
 """Frames kept back from one connection until it is judged."""
 HELD_BYTES_MAX = 16 * MIB
 HELD_S_MAX = 30.0
+"""Seconds after the first held frame at which a connection is judged on what it has shown."""
 SILENT_PROBES_MAX = 3
 """Probes in a row that may stay silent, before a connection asks for nothing."""
 AUDIT_QUIET_S = 1.0
 """A second replay is over once it has been quiet for so long."""
-"""Seconds after the first held frame at which a connection is judged on what it has shown."""
 
 READ_AHEAD_FRAMES_MAX = 2_000
 READ_AHEAD_BYTES_MAX = 4 * MIB

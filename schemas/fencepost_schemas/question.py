@@ -36,7 +36,7 @@ _MEANINGS = {
     Ruling.SAME: "the same stream goes on: apply, and skip what was applied before the seam",
     Ruling.RECONCILE: "a new stream: apply by idempotency key, refuse what has none",
     Ruling.ACCEPT: "take it from here: apply everything after the seam, with or without a key",
-    Ruling.DISCARD: "apply nothing of it",
+    Ruling.DISCARD: "apply nothing of it, neither what waits nor what this one still brings",
     Ruling.APPLIED: "it did happen: mark it applied",
     Ruling.RETRY: "it did not happen: run it again",
 }

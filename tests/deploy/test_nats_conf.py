@@ -21,7 +21,7 @@ from kit.wait import until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ROLES = ("init", "bridge", "worker", "desk")
-PASSWORDS = {f"FENCEPOST_{role.upper()}_PASSWORD": f"secret-{role}" for role in ROLES}
+PASSWORDS = {f"NATS_{role.upper()}_PASSWORD": f"secret-{role}" for role in ROLES}
 
 
 @pytest.mark.parametrize("roles", [False, True])

@@ -102,7 +102,7 @@ def _is_a_plain_table(ran: Ran, ids: set[str]) -> None:
     """Tab-separated lines under one line of names, and nothing that a terminal would obey."""
     assert (ran.code, ran.err) == (0, "")
     names, *lines = csv.reader(io.StringIO(ran.out), delimiter="\t", quoting=csv.QUOTE_NONE)
-    assert names == ["question", "source", "asked", "waiting", "answers", "about"]
+    assert names == ["question", "source", "generation", "asked", "waiting", "answers"]
     assert {line[0] for line in lines} == ids
     assert {len(line) for line in lines} == {len(names)}
     assert not DANGEROUS & set(ran.out)

@@ -3,15 +3,17 @@
 import msgspec
 
 from fencepost.bridge.shelf import Shelf
-from fencepost.clock import random_name, wall_ms
+from fencepost.clock import RealWorld
 from fencepost.errors import NotFine, UsageError
-from fencepost.ports import Stored
+from fencepost.ports import Stored, World
 from fencepost_policies.lineage import generation_name
 from fencepost_schemas.cursor import Cursor, sendable
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.standing import Standing
 from fencepost_schemas.subject import EVENTS
 from fencepost_schemas.verdict import EpochRecord, Verdict
+
+_REAL = RealWorld()
 
 
 def checked_start(start: str) -> str:
@@ -23,7 +25,7 @@ def checked_start(start: str) -> str:
     return start
 
 
-async def begin(shelf: Shelf, source: str, start: str, ledger: str) -> bool:
+async def begin(shelf: Shelf, source: str, start: str, ledger: str, world: World = _REAL) -> bool:
     """Begin a source; return False where it was begun before, which changes nothing.
 
     Raises NotFine where it was begun and its cursor is gone.
@@ -33,7 +35,7 @@ async def begin(shelf: Shelf, source: str, start: str, ledger: str) -> bool:
         return False
     if await connection.last(EVENTS, subjects.epochs_of(source)) is not None:
         await shelf.load(source)  # raises, and says why
-    generation = generation_name(1, random_name())
+    generation = generation_name(1, world.random_name(8))
     cursor = Cursor(
         source=source,
         generation=generation,
@@ -52,7 +54,7 @@ async def begin(shelf: Shelf, source: str, start: str, ledger: str) -> bool:
         gap=None,
         ledger=ledger,
         bridge="init",
-        at_ms=wall_ms(),
+        at_ms=world.wall_ms(),
         asked=start,
     )
     batch = [shelf.record_message(record), shelf.cursor_message(cursor, 0)]

@@ -18,6 +18,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from fencepost.broker.login import close
 from fencepost.broker.wire import ApiError, GetReply, InfoReply, PubAck, parse_headers
 from fencepost.clock import random_name
 from fencepost.errors import Denied, NotFine, Unanswered, Unreachable
@@ -185,7 +186,9 @@ class Connection:
         return decoded
 
     async def close(self) -> None:
-        await self.client.close()
+        # A broker that is away cannot be told goodbye, and there is nothing else to do about it.
+        with contextlib.suppress(OSError, nats.errors.Error):
+            await close(self.client)
 
     # --- inside
     async def _get(self, stream: str, request: dict[str, Any]) -> StoredMessage | None:

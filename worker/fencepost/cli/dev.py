@@ -1,6 +1,7 @@
 """`fencepost dev`: a broker, init, a bridge and workers in one process tree. For one machine."""
 
 import asyncio
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -69,29 +70,44 @@ async def _dev(
         for name in report.begun:
             typer.echo(f"source {name} begins {start}")
         typer.echo(f"broker {broker.url}, data in {broker.store}; Ctrl-C stops everything")
-        children: list[asyncio.subprocess.Process] = []
+        if broker.port != DEFAULT_PORT:
+            typer.echo(f"questions: fencepost questions ls --server {broker.url}")
+        children: dict[str, asyncio.subprocess.Process] = {}
         try:
-            for role in ["bridge", *["worker"] * workers]:
-                line = command.line(role, broker.url)
+            for name in ["bridge", *(f"worker {number + 1}" for number in range(workers))]:
+                line = command.line(name.split()[0], broker.url)
                 # A session of their own: a Ctrl-C at the terminal is for us to pass on, in order.
-                children.append(await asyncio.create_subprocess_exec(*line, start_new_session=True))
-            await _until_one_ends(children, stop)
+                child = await asyncio.create_subprocess_exec(*line, start_new_session=True)
+                children[name] = child
+            assert broker.process is not None
+            await _until_one_ends({**children, "broker": broker.process}, stop)
         finally:
-            await _stop(children)
+            await _stop(list(children.values()))
             typer.echo("stopped")
 
 
-async def _until_one_ends(children: list[asyncio.subprocess.Process], stop: asyncio.Event) -> None:
-    """Return when told to stop; raise NotFine if a child ends by itself."""
-    waits = [asyncio.create_task(child.wait()) for child in children]
+async def _until_one_ends(
+    children: dict[str, asyncio.subprocess.Process], stop: asyncio.Event
+) -> None:
+    """Return when told to stop; raise NotFine if a child ends by itself, and say which."""
+    waits = {asyncio.create_task(child.wait()): name for name, child in children.items()}
     stopping = asyncio.create_task(stop.wait())
     try:
         done, _ = await asyncio.wait([stopping, *waits], return_when=asyncio.FIRST_COMPLETED)
         if stopping not in done:
-            raise NotFine("the bridge or a worker ended by itself; its reason stands above")
+            name = next(waits[task] for task in waits if task in done)
+            raise NotFine(f"the {name} {_ended(children[name])}; everything is stopped")
     finally:
         for task in (stopping, *waits):
             task.cancel()
+
+
+def _ended(child: asyncio.subprocess.Process) -> str:
+    """Say how a process came to its end."""
+    code = child.returncode
+    if code is not None and code < 0:
+        return f"(pid {child.pid}) was ended by {signal.Signals(-code).name}: run dev again"
+    return f"(pid {child.pid}) ended by itself with {code}: its reason stands above"
 
 
 async def _stop(children: list[asyncio.subprocess.Process]) -> None:

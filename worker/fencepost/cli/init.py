@@ -12,9 +12,10 @@ from fencepost.broker.topology import ensure_streams
 from fencepost.cli.options import ConfigOption, JsonOption, ServerOption, settings_from
 from fencepost.cli.output import print_json, print_table
 from fencepost.cli.processes import run
-from fencepost.clock import random_name, wall_ms
+from fencepost.clock import RealWorld, random_name, wall_ms
 from fencepost.errors import UsageError
 from fencepost.ledgers.kv import ensure_identity
+from fencepost.pool.worker import check_identity
 from fencepost.settings import Settings, login_for
 from fencepost_schemas.subject import Subjects
 
@@ -66,8 +67,9 @@ async def initialise(settings: Settings, sources: list[str], start: str) -> Init
     try:
         streams = await ensure_streams(connection, settings.broker)
         ledger = await ensure_identity(connection, subjects, random_name(16), wall_ms())
+        await check_identity(connection, subjects, ledger)
         shelf = Shelf(connection, subjects)
-        begun = {name: await begin(shelf, name, start, ledger) for name in sources}
+        begun = {name: await begin(shelf, name, start, ledger, RealWorld()) for name in sources}
     finally:
         await connection.close()
     return InitReport(

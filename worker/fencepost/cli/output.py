@@ -22,7 +22,10 @@ def print_table(columns: list[str], rows: list[list[str]]) -> None:
         for row in [columns, *rows]:
             typer.echo("\t".join(plain(cell) for cell in row))
         return
-    table = Table(*columns, header_style="bold", box=None, pad_edge=False)
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for number, column in enumerate(columns):
+        # What stands first is copied into the next command: it is never shortened or broken.
+        table.add_column(column, no_wrap=number == 0, overflow="fold")
     for row in rows:
         table.add_row(*(plain(cell) for cell in row))
     console().print(table, markup=False)

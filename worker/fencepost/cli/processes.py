@@ -15,12 +15,12 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 def run_until_signal(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Run `main` with an event that SIGINT and SIGTERM set; it decides how to stop."""
+    """Run `main` with an event that SIGINT, SIGTERM and SIGHUP set; it decides how to stop."""
 
     async def with_signals() -> None:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, stop.set)
         await main(stop)
 

@@ -15,10 +15,11 @@ from fencepost.clock import iso_time
 from fencepost.desk.book import Book, Entry
 from fencepost.errors import UsageError
 from fencepost.settings import Settings, login_for
-from fencepost_schemas.question import Held
+from fencepost_schemas.question import Held, Ruling
 from fencepost_schemas.subject import Subjects
 
 T = TypeVar("T")
+RULINGS = "; ".join(f"{ruling}: {ruling.meaning}" for ruling in Ruling)
 PAYLOAD_CHARS_SHOWN = 2_000
 
 questions = typer.Typer(no_args_is_help=True, help="List, show and answer questions.")
@@ -34,6 +35,8 @@ def ls(
 ) -> None:
     """List the open questions, oldest first."""
     settings = settings_from(config, server)
+    if source is not None and settings.sources and source not in settings.sources:
+        raise UsageError(f"there is no source {source!r} in the configuration")
     entries = _at_the_desk(settings, lambda book: book.entries(answered=answered, source=source))
     if as_json:
         print_json(entries)
@@ -42,15 +45,15 @@ def ls(
         typer.echo("no open question" if not answered else "no question")
         return
     print_table(
-        ["question", "source", "asked", "waiting", "answers", "about"],
+        ["question", "source", "generation", "asked", "waiting", "answers"],
         [
             [
                 entry.question.id,
                 entry.question.source,
+                entry.question.generation,
                 iso_time(entry.question.asked_ms),
                 str(entry.held),
-                entry.answer.ruling if entry.answer else "|".join(entry.question.kind.rulings),
-                entry.question.text,
+                entry.answer.ruling if entry.answer else " ".join(entry.question.kind.rulings),
             ]
             for entry in entries
         ],
@@ -76,7 +79,7 @@ def show(
 @questions.command("answer")
 def answer(
     question: Annotated[str, typer.Argument(help="The question's id")],
-    ruling: Annotated[str, typer.Argument(help="One of the question's answers")],
+    ruling: Annotated[str, typer.Argument(help=RULINGS)],
     actor: Annotated[str | None, typer.Option("--as", help="Who answers. Default: you")] = None,
     note: Annotated[str, typer.Option(help="Why, for the audit")] = "",
     config: ConfigOption = None,
@@ -139,7 +142,8 @@ def _described(entry: Entry) -> list[str]:
         lines += _described_event(question.event)
     if entry.answer is not None:
         given = entry.answer
-        lines.append(f"  answered {given.ruling} by {given.actor} at {iso_time(given.at_ms)}")
+        note = f": {given.note}" if given.note else ""
+        lines.append(f"  answered {given.ruling} by {given.actor} at {iso_time(given.at_ms)}{note}")
         return lines
     lines.append("  answers:")
     for ruling in question.kind.rulings:

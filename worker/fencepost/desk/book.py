@@ -8,9 +8,9 @@ import logging
 
 import msgspec
 
-from fencepost.clock import iso_time, wall_ms
+from fencepost.clock import RealWorld, iso_time
 from fencepost.errors import NotFine, UsageError
-from fencepost.ports import Broker, Message, NotStored, Stored
+from fencepost.ports import Broker, Message, NotStored, Stored, World
 from fencepost_schemas.limits import NOTE_CHARS_MAX
 from fencepost_schemas.question import (
     Answer,
@@ -26,6 +26,7 @@ log = logging.getLogger("fencepost.desk")
 
 READS_MAX = 64
 AUDIT_WRITER = "desk"
+_REAL = RealWorld()
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -37,9 +38,10 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Book:
-    def __init__(self, connection: Broker, subjects: Subjects) -> None:
+    def __init__(self, connection: Broker, subjects: Subjects, world: World = _REAL) -> None:
         self._connection = connection
         self._subjects = subjects
+        self._world = world
         self._reads = asyncio.Semaphore(READS_MAX)
 
     async def entries(self, *, answered: bool = False, source: str | None = None) -> list[Entry]:
@@ -91,7 +93,7 @@ class Book:
             kind=kind,
             ruling=Ruling(ruling),
             actor=actor,
-            at_ms=wall_ms(),
+            at_ms=self._world.wall_ms(),
             note=note[:NOTE_CHARS_MAX].encode("utf-8", "replace").decode(),
         )
         subject = self._subjects.answer(question)

@@ -4,6 +4,8 @@ Every one of them may be published twice after a crash, and none does harm then:
 events stand on subjects of their own, and a seam has one question however many ask it.
 """
 
+import logging
+
 import msgspec
 
 from fencepost.errors import NotFine
@@ -11,6 +13,7 @@ from fencepost.pool.rulings import Rulings
 from fencepost.pool.work import Work
 from fencepost.ports import Broker, Message, NotStored
 from fencepost_policies.plan import Notice
+from fencepost_schemas.event import ClassifiedEvent
 from fencepost_schemas.question import (
     Held,
     Question,
@@ -19,7 +22,11 @@ from fencepost_schemas.question import (
     seam_question_id,
 )
 from fencepost_schemas.row import Row
+from fencepost_schemas.standing import Standing
 from fencepost_schemas.subject import Subjects
+from fencepost_schemas.verdict import EpochRecord
+
+log = logging.getLogger("fencepost.pool")
 
 HELD_DONE_TTL = "1h"
 """How long the mark that a held event is settled stays, before the broker drops it."""
@@ -71,10 +78,7 @@ class Desk:
             generation=event.generation,
             standing=event.standing,
             asked_ms=now_ms,
-            text=(
-                f"{event.source} came back as generation {event.generation}, and nothing proves "
-                "that it goes on where it broke off. What is it?"
-            ),
+            text=_seam_text(event, record),
             reasons=record.verdict.reasons if record is not None else (),
             facts=record.verdict.facts if record is not None else (),
             gap=record.gap if record is not None else None,
@@ -85,6 +89,7 @@ class Desk:
             question = msgspec.structs.replace(question, event=None)
         await self._put_question(question)
         self._seams_asked.add(seam)
+        log.warning("%s: events are held; see `fencepost questions show %s`", event.source, seam)
 
     async def _ask_row(self, kind: QuestionKind, work: Work, row: Row, now_ms: int) -> None:
         event = work.event
@@ -136,6 +141,16 @@ class Desk:
         reply = await self._connection.store(message)
         if isinstance(reply, NotStored):
             raise NotFine(f"{message.subject} is not taken: {reply.text} ({reply.error})")
+
+
+def _seam_text(event: ClassifiedEvent, record: EpochRecord | None) -> str:
+    came_back = f"{event.source} came back as generation {event.generation}"
+    if record is not None and record.verdict.kind is Standing.REORIGINATED:
+        return (
+            f"{came_back}, which is proven not to go on where it broke off. What came before was "
+            "in doubt, or events have no key to tell what was done. What shall be done with it?"
+        )
+    return f"{came_back}, and nothing proves that it goes on where it broke off. What is it?"
 
 
 def held_subject(subjects: Subjects, work: Work) -> str:
