@@ -307,11 +307,15 @@ async def test_inits_at_one_moment_make_one_identity(broker: EmbeddedBroker) -> 
 
 
 async def test_a_ledger_that_was_made_again_is_refused(broker: EmbeddedBroker) -> None:
-    """It knows nothing of what was applied; the message names both, and what to do."""
+    """It knows nothing of what was applied; init and worker say so, and what to do."""
     async with house(broker, SOURCE) as home:
         old = (await home.init()).ledger
         await home.connection.api(f"STREAM.DELETE.{LEDGER}")
-        new = (await home.init()).ledger
+        with pytest.raises(LedgerDiffers, match=old):
+            await home.init()
+        async with ledger(home) as made:
+            new = await made.identity()
+        assert new is not None
         assert new != old
         async with home.worker(app_with(Runs())) as worker:
             await asyncio.wait([worker])

@@ -229,7 +229,8 @@ async def test_a_ledger_that_is_another_one_after_a_break_stops_the_worker(
         async with home.worker(app_with(Runs())) as worker:
             await until(lambda: asking(home, 1), "the worker to ask for events")
             await home.connection.api(f"STREAM.DELETE.{LEDGER}")
-            await home.init()
+            with pytest.raises(LedgerDiffers):
+                await home.init()
             await broker.kill()
             await broker.start()
             await asyncio.wait([worker], timeout=20)

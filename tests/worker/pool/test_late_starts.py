@@ -1,0 +1,108 @@
+"""A claim whose reply comes late: the handler does not begin once its lease is over."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from fencepost import Context, Fencepost
+from fencepost.pool.ask import Desk
+from fencepost.pool.drive import BrokerClock, Driver
+from fencepost.pool.rulings import Rulings
+from fencepost.pool.work import Ruled, make_work
+from fencepost.pool.worker import nothing_reached
+from fencepost.ports import Found, Written
+from fencepost.settings import Pool
+from fencepost.testing.memory import MemoryBroker, MemoryConnection
+from fencepost_policies.plan import Settlement
+from fencepost_policies.retry import WaitBounds
+from fencepost_schemas.question import Held
+from fencepost_schemas.row import Row, State
+from fencepost_schemas.subject import Subjects
+from kit.pool import FIRST, event
+
+LEASE_MS = 30_000
+
+
+class ToldTime:
+    """A clock that goes where it is told to."""
+
+    def __init__(self) -> None:
+        self.ms = 1_000_000
+
+    def wall_ms(self) -> int:
+        return self.ms
+
+    def monotonic_s(self) -> float:
+        return self.ms / 1000
+
+    def random_name(self, chars: int) -> str:
+        return "a" * chars
+
+    def draw_s(self, bounds: WaitBounds) -> float:
+        return bounds.most_s
+
+
+class SlowLedger:
+    """Takes each write, and takes its time to say so."""
+
+    def __init__(self, time: ToldTime, takes_ms: int) -> None:
+        self.rows: list[Row] = []
+        self._time = time
+        self._takes_ms = takes_ms
+
+    async def write(self, subject: str, row: Row, expect: int) -> Written | Found:
+        self.rows.append(row)
+        self._time.ms += self._takes_ms
+        return Written(len(self.rows))
+
+    async def read(self, subject: str) -> Found:
+        return Found(self.rows[-1], len(self.rows)) if self.rows else Found(None, 0)
+
+    async def identity(self) -> str | None:
+        return "one"
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+
+Play = Callable[[int], Awaitable[tuple[Settlement, list[State], int]]]
+
+
+@pytest.fixture
+def play() -> Play:
+    """Return what settles, which states the row goes through, and how often the handler ran."""
+
+    async def played(takes_ms: int) -> tuple[Settlement, list[State], int]:
+        ran: list[int] = []
+        app = Fencepost("shop")
+
+        @app.on("task")
+        async def charge(payload: bytes, ctx: Context) -> None:
+            ran.append(ctx.attempt)
+
+        subjects, time = Subjects(), ToldTime()
+        connection = MemoryConnection(MemoryBroker())
+        rulings = Rulings(connection, subjects, {})
+        desk = Desk(connection, subjects, rulings, app.name)
+        ledger, pool = SlowLedger(time, takes_ms), Pool(lease_s=LEASE_MS / 1000)
+        clock = BrokerClock(time)
+        driver = Driver(ledger, desk, subjects, pool, clock, time, "me", nothing_reached)
+        arrived = event()
+        held = Held("", {}, arrived.payload, app.name, "")
+        ruled = Ruled(None, FIRST)
+        work = make_work(app.handlers["charge"], arrived, held, ruled, subjects)
+        done = await driver.arrived(work, ruled)
+        return done.settlement, [row.state for row in ledger.rows], len(ran)
+
+    return played
+
+
+async def test_in_time(play: Play) -> None:
+    """A slow reply is no reason to hesitate, as long as the lease runs."""
+    assert (Settlement.ACK, [State.STARTED, State.APPLIED], 1) == await play(LEASE_MS - 1)
+
+
+async def test_too_late(play: Play) -> None:
+    """Another worker may have asked whether it happened, and been told that it did not."""
+    assert (Settlement.LATER, [State.STARTED, State.RETRY_WAIT], 0) == await play(LEASE_MS)
