@@ -7,7 +7,7 @@ ARGS   ?=
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup demo test check
+.PHONY: help setup demo test sim check
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ demo: $(READY) ## play the incident: a naive client and fencepost on the same se
 
 test: $(READY) ## run the tests
 	$(BIN)/python -m pytest $(ARGS)
+
+sim: $(READY) ## play seeds in the simulator, as in ARGS="--seeds 0:200"
+	@$(BIN)/python -m fencepost.testing.simulator $(ARGS)
 
 check: $(READY) ## lint, formatting, types, import contracts
 	$(BIN)/ruff check .

@@ -2,11 +2,12 @@
 
 Streams store by subject with compare-and-set, alone or in atomic batches; consumers deliver, wait
 for an ack, and deliver again. `Vices` make it behave as a real one does on a bad day; without any
-it is a plain broker for tests. What it promises is checked against a real nats-server by the same
-suite (tests/conformance).
+it is a plain broker for tests. What it promises is held against a real nats-server by the same
+script (tests/conformance).
 """
 
 import asyncio
+import contextvars
 from collections.abc import AsyncIterator, Callable, Sequence
 from random import Random
 from typing import TypeVar
@@ -15,11 +16,12 @@ import msgspec
 
 from fencepost.errors import NotFine, Unanswered
 from fencepost.ports import ConsumerPlan, Delivery, Message, NotStored, Stored, StoredMessage
-from fencepost_schemas.subject import StreamPlan, stream_plans
+from fencepost.testing.streams import Stream, takes
+from fencepost_schemas.subject import stream_plans
 
 T = TypeVar("T")
 
-CONFLICT, IN_FLIGHT, TAKEN = 10071, 10164, 10077
+IN_FLIGHT = 10164
 PAYLOAD_BYTES_MAX = 1024 * 1024
 
 
@@ -33,52 +35,18 @@ class Vices(msgspec.Struct):
     reply_limit_s: float = 5.0
 
 
-class _Stream:
-    def __init__(self, plan: StreamPlan) -> None:
-        self.plan = plan
-        self.messages: dict[int, StoredMessage] = {}
-        self.last: dict[str, int] = {}
-        self.sequence = 0
-
-    def refusal(self, message: Message) -> NotStored | None:
-        """Return why this message may not be stored now."""
-        stands = self.last.get(message.subject, 0)
-        if message.expect is not None and message.expect != stands:
-            return NotStored(CONFLICT, f"wrong last sequence: {stands}")
-        if self.plan.first_per_subject and stands:
-            return NotStored(TAKEN, "maximum messages per subject exceeded")
-        return None
-
-    def put(self, message: Message) -> int:
-        self.sequence += 1
-        before = self.last.get(message.subject)
-        if self.plan.last_per_subject and before is not None:
-            del self.messages[before]
-        self.messages[self.sequence] = StoredMessage(
-            message.subject, self.sequence, message.payload, dict(message.headers)
-        )
-        self.last[message.subject] = self.sequence
-        return self.sequence
-
-    def matching(self, subject: str, sequence: int) -> StoredMessage | None:
-        """Return the first message from a sequence on that a filter takes."""
-        for number in range(sequence, self.sequence + 1):
-            message = self.messages.get(number)
-            if message is not None and takes(subject, message.subject):
-                return message
-        return None
-
-
 class _Consumer:
     """One durable consumer: what was delivered and not acked, and what is acked."""
 
-    def __init__(self, stream: _Stream, plan: ConsumerPlan) -> None:
+    def __init__(self, stream: Stream, plan: ConsumerPlan) -> None:
         self.stream = stream
         self.plan = plan
         self.next_sequence = 1
         self.due: dict[int, float] = {}
         """When each unacked message may be delivered again."""
         self.acked_at: dict[int, float] = {}
+        self.known: set[int] = set()
+        """What it remembers to have delivered before: a hint, and forgotten with acks."""
         self.pulls: list[MemoryPuller] = []
 
     @property
@@ -121,8 +89,9 @@ class MemoryBroker:
         self.chance = chance if chance is not None else Random(0)
         self.up = asyncio.Event()
         self.up.set()
-        self.streams = {plan.name: _Stream(plan) for plan in stream_plans(prefix)}
+        self.streams = {plan.name: Stream(plan) for plan in stream_plans(prefix)}
         self.consumers: dict[tuple[str, str], _Consumer] = {}
+        self.connections: list[MemoryConnection] = []
         self._stirred = asyncio.Event()
 
     async def run(self) -> None:
@@ -138,6 +107,16 @@ class MemoryBroker:
             except TimeoutError:
                 pass  # something is due
 
+    def stop(self) -> None:
+        """Answer nobody, until `start`."""
+        self.up.clear()
+
+    def start(self) -> None:
+        self.up.set()
+        for connection in self.connections:
+            connection.reconnected()
+        self.stir()
+
     def stir(self) -> None:
         """Look again: something was stored, asked for, or settled."""
         self._stirred.set()
@@ -150,9 +129,10 @@ class MemoryBroker:
                 if at_s >= since_s:
                     del consumer.acked_at[sequence]
                     consumer.due[sequence] = now_s
+            consumer.known.clear()
         self.stir()
 
-    def stream_of(self, subject: str) -> _Stream:
+    def stream_of(self, subject: str) -> Stream:
         for stream in self.streams.values():
             if any(takes(pattern, subject) for pattern in stream.plan.subjects):
                 return stream
@@ -170,28 +150,41 @@ class MemoryBroker:
 
 
 class MemoryConnection:
-    """One process's connection. `gate` holds it up, as a paused process is; `dead` ends it."""
+    """One process's connection. What it has sent is carried out whatever becomes of its process."""
 
     def __init__(self, broker: MemoryBroker) -> None:
         self.broker = broker
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.dead = False
         self.payload_bytes_max = PAYLOAD_BYTES_MAX
-        self.reply_s = broker.vices.reply_limit_s
+        self._arrives_s = 0.0
+        self._on_reconnect: list[tuple[Callable[[], None], contextvars.Context]] = []
+        self._pullers: list[MemoryPuller] = []
+        broker.connections.append(self)
+
+    def on_reconnect(self, call: Callable[[], None]) -> None:
+        self._on_reconnect.append((call, contextvars.copy_context()))
+
+    def reconnected(self) -> None:
+        for call, context in self._on_reconnect:
+            asyncio.get_running_loop().call_soon(call, context=context)
+
+    async def close(self) -> None:
+        self.cut()
+
+    def cut(self) -> None:
+        """End it, as the death of its process does: nothing more is delivered on it."""
+        for puller in self._pullers:
+            puller.leave()
+        if self in self.broker.connections:
+            self.broker.connections.remove(self)
 
     # --- storing
     async def store(self, message: Message) -> Stored | NotStored:
         return await self._call(lambda: self._store_now([message]))
 
     async def store_burst(self, messages: Sequence[Message]) -> list[Stored | NotStored | None]:
-        results: list[Stored | NotStored | None] = []
-        for message in messages:
-            try:
-                results.append(await self.store(message))
-            except Unanswered:
-                results.append(None)
-        return results
+        calls = (self.store(message) for message in messages)
+        replies = await asyncio.gather(*calls, return_exceptions=True)
+        return [_reply_or_unknown(reply) for reply in replies]
 
     async def store_batch(
         self, messages: Sequence[Message], sent: Callable[[], None] = lambda: None
@@ -236,42 +229,60 @@ class MemoryConnection:
     def puller(
         self, stream: str, consumer: str, take: Callable[[Delivery], None]
     ) -> "MemoryPuller":
-        return MemoryPuller(self, self.broker.consumers[stream, consumer], take)
+        puller = MemoryPuller(self, self.broker.consumers[stream, consumer], take)
+        self._pullers.append(puller)
+        return puller
 
     async def settle(self, delivery: Delivery, word: bytes) -> None:
-        """Take the word on a delivery. As with the real one, an old delivery's word counts too."""
-        await self._pass_gate()
-        if self.broker.chance.random() < self.broker.vices.ack_lost:
-            return
+        """Send a word on a delivery. As with the real one, an old delivery's word counts too."""
         stream, consumer, sequence = delivery.reply.split(" ")
-        _settle(self.broker.consumers[stream, consumer], int(sequence), word)
-        self.broker.stir()
+        if self.broker.chance.random() >= self.broker.vices.ack_lost:
+            held = self.broker.consumers[stream, consumer]
+            self._travel(lambda: _settle(held, int(sequence), word), None)
 
     # --- inside
     async def _call(self, do: Callable[[], T], sent: Callable[[], None] = lambda: None) -> T:
         """Travel there, do it, and travel back; either way may be lost."""
         vices, chance = self.broker.vices, self.broker.chance
-        await self._pass_gate()
-        await asyncio.sleep(chance.random() * vices.latency_s)
-        lost = chance.random() < vices.request_lost
-        if lost or not self.broker.up.is_set():
-            await asyncio.sleep(vices.reply_limit_s)
-            raise Unanswered("the broker did not answer")
-        result = do()
-        self.broker.stir()
+        reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        if chance.random() >= vices.request_lost:
+            self._travel(do, reply)
         sent()
-        await asyncio.sleep(chance.random() * vices.latency_s)
-        await self._pass_gate()
-        if chance.random() < vices.reply_lost:
-            await asyncio.sleep(vices.reply_limit_s)
-            raise Unanswered("the broker did not answer")
-        return result
+        try:
+            async with asyncio.timeout(vices.reply_limit_s):
+                return await reply
+        except TimeoutError:
+            raise Unanswered("the broker did not answer in time") from None
 
-    async def _pass_gate(self) -> None:
-        if self.dead:
-            # A dead process does nothing more, not even fail.
-            await asyncio.get_running_loop().create_future()
-        await self.gate.wait()
+    def _travel(self, do: Callable[[], T], reply: "asyncio.Future[T] | None") -> None:
+        """Send something on its way. What one connection sends arrives in its order."""
+        loop, broker = asyncio.get_running_loop(), self.broker
+        latency_s = broker.chance.random() * broker.vices.latency_s
+        self._arrives_s = max(self._arrives_s + 1e-6, loop.time() + latency_s)
+        # A client that waits for the broker to come back keeps some of what it could not send.
+        kept = broker.chance.random() < 0.5
+
+        async def travel(arrives_s: float) -> None:
+            await asyncio.sleep(arrives_s - loop.time())
+            if not broker.up.is_set():
+                if not kept:
+                    return
+                await broker.up.wait()
+            try:
+                result = do()
+            except NotFine as error:
+                if reply is not None and not reply.done():
+                    reply.set_exception(error)
+                return
+            broker.stir()
+            if reply is None or broker.chance.random() < broker.vices.reply_lost:
+                return
+            await asyncio.sleep(broker.chance.random() * broker.vices.latency_s)
+            if not reply.done():
+                reply.set_result(result)
+
+        # It belongs to nobody: it goes on when its sender is paused or dead.
+        loop.create_task(travel(self._arrives_s), context=contextvars.Context())
 
     def _store_now(self, messages: Sequence[Message]) -> Stored | NotStored:
         stream = self.broker.stream_of(messages[0].subject)
@@ -301,11 +312,15 @@ class MemoryPuller:
         self._connection = connection
         self._consumer = consumer
         self._take = take
+        self._context = contextvars.copy_context()
 
     async def open(self) -> None:
         self._consumer.pulls.append(self)
 
     async def close(self) -> None:
+        self.leave()
+
+    def leave(self) -> None:
         if self in self._consumer.pulls:
             self._consumer.pulls.remove(self)
 
@@ -314,12 +329,28 @@ class MemoryPuller:
         self._connection.broker.stir()
 
     def hand(self, consumer: _Consumer, message: StoredMessage) -> None:
-        """Deliver one message, unless its process is dead: then it is lost on the way."""
+        """Deliver one message to the puller's process, whatever state that is in."""
         self.outstanding -= 1
-        if self._connection.dead:
-            return
+        again = message.sequence in consumer.known
+        consumer.known.add(message.sequence)
         reply = f"{consumer.plan.stream} {consumer.plan.name} {message.sequence}"
-        self._take(Delivery(message.subject, message.headers, message.payload, reply))
+        headers = {
+            name: value
+            for name, value in message.headers.items()
+            if not name.lower().startswith("nats-")
+        }
+        delivery = Delivery(message.subject, headers, message.payload, reply, again)
+        asyncio.get_running_loop().call_soon(self._take, delivery, context=self._context)
+
+
+def _reply_or_unknown(
+    reply: "Stored | NotStored | BaseException",
+) -> Stored | NotStored | None:
+    if isinstance(reply, Unanswered):
+        return None
+    if isinstance(reply, BaseException):
+        raise reply
+    return reply
 
 
 def _settle(consumer: _Consumer, sequence: int, word: bytes) -> None:
@@ -334,14 +365,3 @@ def _settle(consumer: _Consumer, sequence: int, word: bytes) -> None:
     elif word.startswith(b"-NAK"):
         told = msgspec.json.decode(word[5:]) if len(word) > 5 else {}
         consumer.due[sequence] = now_s + told.get("delay", 0) / 1e9
-
-
-def takes(pattern: str, subject: str) -> bool:
-    """Return True if a subject filter takes a subject."""
-    wanted, parts = pattern.split("."), subject.split(".")
-    for number, token in enumerate(wanted):
-        if token == ">":
-            return len(parts) > number
-        if number >= len(parts) or token not in ("*", parts[number]):
-            return False
-    return len(wanted) == len(parts)

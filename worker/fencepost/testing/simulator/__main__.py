@@ -1,0 +1,91 @@
+"""`python -m fencepost.testing.simulator --seeds 0:200`: play seeds, and say which fail."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+
+import msgspec
+
+from fencepost.clock import monotonic_s
+from fencepost.testing.simulator.run import run_seed
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What is kept of a seed."""
+
+    seed: int
+    violations: list[str]
+    virtual_s: float
+    effects: int
+    faults: int
+    digest: str
+
+
+def report(seed: int) -> Report:
+    outcome = run_seed(seed)
+    history = outcome.history
+    return Report(
+        seed,
+        outcome.violations,
+        history.virtual_s,
+        len(history.effects),
+        len(history.faults),
+        outcome.digest,
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m fencepost.testing.simulator")
+    parser.add_argument("--seeds", default="0:200", metavar="A:B", help="from A, up to but not B")
+    parser.add_argument("--jobs", type=int, default=1, help="processes to play them on")
+    parser.add_argument("--verbose", action="store_true", help="the plan and the faults, too")
+    parser.add_argument("--json", action="store_true", help="one object a seed")
+    options = parser.parse_args()
+    first, _, end = options.seeds.partition(":")
+    seeds = range(int(first), int(end) if end else int(first) + 1)
+    began_s = monotonic_s()
+    reports = []
+    for one in _played(seeds, options.jobs):
+        reports.append(one)
+        _say(one, options.json, options.verbose)
+    failing = [one for one in reports if one.violations]
+    if not options.json:
+        _sum_up(reports, failing, monotonic_s() - began_s)
+    return 1 if failing else 0
+
+
+def _played(seeds: range, jobs: int) -> Iterator[Report]:
+    if jobs == 1:
+        yield from map(report, seeds)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(report, seeds, chunksize=4)
+
+
+def _say(one: Report, as_json: bool, verbose: bool) -> None:
+    if as_json:
+        print(msgspec.json.encode(one).decode(), flush=True)  # noqa: T201
+        return
+    if verbose:
+        outcome = run_seed(one.seed)
+        print(outcome.plan)  # noqa: T201
+        print("\n".join(outcome.history.faults))  # noqa: T201
+    for violation in one.violations:
+        print(f"seed {one.seed}: {violation}", flush=True)  # noqa: T201
+    if one.violations:
+        replay = f'make sim ARGS="--seeds {one.seed} --verbose"'
+        print(f"  again: {replay}", flush=True)  # noqa: T201
+
+
+def _sum_up(reports: list[Report], failing: list[Report], took_s: float) -> None:
+    virtual_h = sum(one.virtual_s for one in reports) / 3600
+    effects, faults = sum(one.effects for one in reports), sum(one.faults for one in reports)
+    print(  # noqa: T201
+        f"{len(reports)} seeds, {virtual_h:.1f} virtual hours, {effects} effects, "
+        f"{faults} faults, {took_s:.1f} s: {len(failing)} failing"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""What one seed chooses: what the source is like, what it tells, and what may go wrong."""
+
+from random import Random
+from typing import Any, Literal
+
+import msgspec
+
+from fencepost.settings import Settings
+
+SOURCE = "orders"
+GENERATION_HEADER, WINDOW_HEADER = "x-generation", "x-oldest-id"
+
+Restart = Literal["zero", "random", "aligned"]
+Unknown = Literal["410", "all", "live", "greater"]
+
+
+class SourcePlan(msgspec.Struct, frozen=True):
+    """What the source is like. `unknown` is what it does with a position that it does not hold."""
+
+    replicas: int
+    window: int
+    declares_generation: bool
+    declares_window: bool
+    restart: Restart
+    unknown: Unknown
+    keys: Literal["durable", "none"]
+    keys_missing: float
+    reannounces_max: int
+    scheme: Literal["integer", "opaque"]
+    cut_every_s: float
+    restart_every_s: float
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Everything that a seed fixes before it begins."""
+
+    seed: int
+    source: SourcePlan
+    faults: tuple[str, ...]
+    fault_every_s: float
+    people: bool
+    mirror: bool
+    """A second handler, whose effect may be repeated."""
+    workers: int
+    tasks: int = 40
+    busy_s: float = 60.0
+
+
+FAULTS = (
+    "kill_bridge",
+    "pause_bridge",
+    "second_bridge",
+    "kill_worker",
+    "pause_worker",
+    "zombie",
+    "broker_down",
+    "forget_acks",
+    "lost_replies",
+    "lost_requests",
+    "lost_acks",
+)
+
+
+def draw_plan(seed: int) -> Plan:
+    """Return the plan of a seed. Each enables a random part of what there is."""
+    chance = Random(f"plan {seed}")
+    keys: Literal["durable", "none"] = "durable" if chance.random() < 0.6 else "none"
+    source = SourcePlan(
+        replicas=2 if chance.random() < 0.3 else 1,
+        window=chance.choice((3, 8, 20, 1_000)),
+        declares_generation=chance.random() < 0.5,
+        declares_window=chance.random() < 0.5,
+        restart=chance.choice(("zero", "random", "aligned")),
+        unknown=chance.choice(("410", "all", "live", "greater")),
+        keys=keys,
+        keys_missing=0.05 if keys == "durable" and chance.random() < 0.4 else 0.0,
+        reannounces_max=chance.choice((0, 4, 12)),
+        scheme=chance.choice(("integer", "opaque")),
+        cut_every_s=chance.choice((4.0, 10.0, 30.0)),
+        restart_every_s=chance.choice((8.0, 20.0, 1_000.0)),
+    )
+    faults = tuple(fault for fault in FAULTS if chance.random() < 0.5)
+    return Plan(
+        seed=seed,
+        source=source,
+        faults=faults,
+        fault_every_s=chance.choice((3.0, 6.0, 12.0)),
+        people=chance.random() < 0.5,
+        mirror=chance.random() < 0.7,
+        workers=chance.choice((1, 2, 3)),
+    )
+
+
+def settings_for(plan: Plan) -> Settings:
+    """Return the configuration: what the source does not say is not in it."""
+    source = plan.source
+    speech: dict[str, Any] = {"scheme": source.scheme}
+    if source.declares_generation:
+        speech["generation_header"] = GENERATION_HEADER
+    if source.declares_window:
+        speech["window_header"] = WINDOW_HEADER
+    document = {
+        "app": "simulated",
+        "bridge": {"retry_first_s": 0.2, "retry_longest_s": 4.0, "stall_s": 15.0},
+        "pool": {
+            "slots": 6,
+            "handler_timeout_s": 4.0,
+            "lease_s": 6.0,
+            "ack_wait_s": 8.0,
+            "retry_first_s": 0.2,
+            "retry_longest_s": 2.0,
+            "drain_s": 5.0,
+        },
+        "sources": {
+            SOURCE: {
+                "url": "http://source.invalid/events",
+                "keys": source.keys,
+                "key": "/key" if source.keys != "none" else "",
+                "plain": speech,
+            }
+        },
+    }
+    return msgspec.convert(document, Settings)

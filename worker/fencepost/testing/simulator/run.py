@@ -1,0 +1,150 @@
+"""One seed, from beginning to rest: its history, its digest, and what the oracle says."""
+
+import asyncio
+import hashlib
+import logging
+from random import Random
+
+import msgspec
+
+from fencepost.testing.simulator.history import History, Published, Recorded
+from fencepost.testing.simulator.house import House, task_of
+from fencepost.testing.simulator.loop import Deadlock, outside, run_virtual
+from fencepost.testing.simulator.nemesis import Nemesis
+from fencepost.testing.simulator.oracle import violations
+from fencepost.testing.simulator.people import People
+from fencepost.testing.simulator.plan import Plan, draw_plan
+from fencepost_schemas.event import event_of
+from fencepost_schemas.question import Answer, Held, Question
+from fencepost_schemas.row import decode_row
+from fencepost_schemas.subject import ANSWERS, EVENTS, LEDGER, QUESTIONS
+from fencepost_schemas.verdict import EpochRecord
+
+CALM_S = 40.0
+"""After the faults, the source goes on for a while: a verdict takes an event."""
+STILL_S = 45.0
+"""Longer than a source may stay silent: a client that waits elsewhere comes back until then."""
+PATIENCE_S = 600.0
+BEAT_S, BEATS_MAX = 10.0, 30
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    seed: int
+    plan: Plan
+    history: History
+    violations: list[str]
+    digest: str
+
+
+def run_seed(seed: int) -> Outcome:
+    """Play a seed to its end."""
+    plan = draw_plan(seed)
+    logging.getLogger("fencepost").setLevel(logging.CRITICAL + 1)
+    chance = Random(f"run {seed}")
+    handlers = {"charge": "once", **({"mirror": "idempotent"} if plan.mirror else {})}
+    history = History(handlers)
+    try:
+        run_virtual(_play(plan, Random(f"play {seed}"), history), chance)
+    except Deadlock as found:
+        history.restless = str(found)
+    digest = hashlib.sha256(msgspec.json.encode(history)).hexdigest()
+    return Outcome(seed, plan, history, violations(history), digest)
+
+
+async def _play(plan: Plan, chance: Random, history: History) -> None:
+    house = House(plan, chance, history)
+    house.broker.vices.latency_s = 0.02
+    await house.begin()
+    nemesis, people = Nemesis(house), People(house)
+    await asyncio.sleep(3.0)
+    announcing = outside(_announce(house, plan))
+    tormenting = outside(nemesis.torment())
+    answering = outside(people.answer_for_ever()) if plan.people else None
+    await asyncio.sleep(plan.busy_s)
+    tormenting.cancel()
+    nemesis.heal()
+    await announcing
+    history.restless = await _catch_up(house) or await _rest(house)
+    if answering is not None:
+        answering.cancel()
+    history.virtual_s = asyncio.get_running_loop().time()
+    _read(house, history)
+
+
+async def _announce(house: House, plan: Plan) -> None:
+    for number in range(1, plan.tasks + 1):
+        await asyncio.sleep(house.chance.uniform(0.0, 2.0) * plan.busy_s / plan.tasks)
+        house.source.announce_new(f"task-{number:03d}")
+    while asyncio.get_running_loop().time() < plan.busy_s + CALM_S:
+        await asyncio.sleep(5.0)
+        number += 1
+        house.source.announce_new(f"task-{number:03d}")
+
+
+async def _catch_up(house: House) -> str:
+    """Have the source speak until it is heard: a verdict takes an event, also the last one."""
+    for number in range(1, BEATS_MAX + 1):
+        task = f"beat-{number}"
+        house.source.announce_new(task)
+        await asyncio.sleep(BEAT_S)
+        events = house.broker.streams[EVENTS].messages.values()
+        if any(".events." in one.subject and task_of(one.payload) == task for one in events):
+            return ""
+    return f"none of {BEATS_MAX} events in a row came through"
+
+
+async def _rest(house: House) -> str:
+    """Wait until nothing has happened for a while; return what still happens when that is late."""
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    still_s = 0.0
+    before = ""
+    while loop.time() - began_s < PATIENCE_S:
+        await asyncio.sleep(1.0)
+        busy = _busy(house)
+        now = _state(house)
+        still_s = still_s + 1.0 if not busy and now == before else 0.0
+        before = now
+        if still_s >= STILL_S:
+            return ""
+    return _busy(house) or "rows or events keep coming"
+
+
+def _busy(house: House) -> str:
+    if not house.source.caught_up():
+        # A quiet source is left and asked again, so this passes and comes.
+        return ""
+    waiting = [name for (_, name), one in house.broker.consumers.items() if not one.idle]
+    if waiting:
+        return f"{', '.join(waiting)} not empty"
+    return "" if house.sink.still else "handlers run"
+
+
+def _state(house: House) -> str:
+    """Return what has to stand still; cursors are rewritten at rest, too."""
+    streams = house.broker.streams
+    counts = [streams[name].sequence for name in (LEDGER, QUESTIONS, ANSWERS)]
+    events = len([one for one in streams[EVENTS].last if ".events." in one])
+    return f"{counts} {events} {len(house.history.effects)}"
+
+
+def _read(house: House, history: History) -> None:
+    """Put what the broker holds into the history."""
+    events = house.broker.streams[EVENTS]
+    for sequence, stored in events.messages.items():
+        if ".events." in stored.subject:
+            event = event_of(stored.headers, stored.payload)
+            history.published.append(Published(sequence, events.stored_s[sequence], event))
+        elif ".epochs." in stored.subject:
+            record = msgspec.json.decode(stored.payload, type=EpochRecord)
+            history.records.append(Recorded(sequence, record))
+    for stored in house.broker.streams[LEDGER].messages.values():
+        if not stored.subject.endswith(".identity"):
+            history.rows.append(decode_row(stored.payload))
+    for stored in house.broker.streams[QUESTIONS].messages.values():
+        if ".held." in stored.subject:
+            history.held.append(msgspec.json.decode(stored.payload, type=Held))
+        else:
+            history.questions.append(msgspec.json.decode(stored.payload, type=Question))
+    for stored in house.broker.streams[ANSWERS].messages.values():
+        history.answers.append(msgspec.json.decode(stored.payload, type=Answer))
