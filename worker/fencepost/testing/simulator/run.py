@@ -39,7 +39,9 @@ class Outcome(msgspec.Struct, frozen=True):
 def run_seed(seed: int) -> Outcome:
     """Play a seed to its end."""
     plan = draw_plan(seed)
-    logging.getLogger("fencepost").setLevel(logging.CRITICAL + 1)
+    log = logging.getLogger("fencepost")
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
     chance = Random(f"run {seed}")
     handlers = {"charge": "once", **({"mirror": "idempotent"} if plan.mirror else {})}
     history = History(handlers)
@@ -47,6 +49,8 @@ def run_seed(seed: int) -> Outcome:
         run_virtual(_play(plan, Random(f"play {seed}"), history), chance)
     except Deadlock as found:
         history.restless = str(found)
+    finally:
+        log.setLevel(level)
     digest = hashlib.sha256(msgspec.json.encode(history)).hexdigest()
     return Outcome(seed, plan, history, violations(history), digest)
 
