@@ -16,7 +16,16 @@ from fencepost.pool.work import Ruled, Work, arrival, row_subject
 from fencepost.ports import Found, Ledger, World
 from fencepost.settings import Pool
 from fencepost_policies.ledger import step
-from fencepost_policies.plan import Answered, Given, Notice, Plan, Settlement, Start
+from fencepost_policies.plan import (
+    Answered,
+    Finished,
+    Given,
+    Notice,
+    Outcome,
+    Plan,
+    Settlement,
+    Start,
+)
 from fencepost_schemas.row import Row, UnknownRowVersion
 from fencepost_schemas.subject import Subjects
 
@@ -137,10 +146,20 @@ class Driver:
                 self._reached("written")
             if plan.run:
                 assert row is not None
-                given = await run_handler(work, row, self._pool, self._world, work.carrier.headers)
+                given = await self._run(work, row)
                 self._reached("ran")
                 continue
             return await self._settle(work, plan, plan.write if plan.write is not None else row)
+
+    async def _run(self, work: Work, row: Row) -> Finished:
+        """Run the handler, unless its lease was over before it could begin.
+
+        The broker may have said so late that the claim was taken. The quarantine, behind which an
+        answer may have the handler run again, covers a start within the lease and no later one.
+        """
+        if self._clock.now_ms() >= row.lease_until_ms:
+            return Finished(row.claim, Outcome.NOT_APPLIED, error="claimed too late to begin")
+        return await run_handler(work, row, self._pool, self._world, work.carrier.headers)
 
     async def _write(self, work: Work, row: Row, revision: int) -> int | Found | None:
         """Return the new revision, what stands instead, or None for a record beside the row."""
