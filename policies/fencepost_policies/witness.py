@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from fencepost_policies.cover import Covered
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.evidence import Evidence, Facet, Fact, Finding
 from fencepost_schemas.sse import Frame
@@ -67,6 +68,13 @@ class OverlapProof(Witness, Protocol):
     @property
     def missed(self) -> bool:
         """True where another event came in the place of an owed one."""
+
+    @property
+    def covered(self) -> Covered | None:
+        """What was found at an earlier join, once it has been looked at to its end."""
+
+    def uncovered(self) -> Iterable[Fact]:
+        """Return what to say of an earlier join that could not be looked at."""
 
     def concede(self) -> Iterable[Fact]:
         """Return what a miss means once there is no other chance."""
@@ -127,6 +135,10 @@ class Hearing:
             for fact in witness.ended()
         ]
         return contradiction(self._hear(facts))
+
+    def uncovered(self) -> None:
+        """Hear that an earlier join could not be looked at."""
+        self._hear(self.overlap.uncovered())
 
     def audited(self, refused: str) -> None:
         """Hear how the audit of a racy join went; `refused` says why there was none."""

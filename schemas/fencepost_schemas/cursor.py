@@ -36,6 +36,20 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     digest: str
 
 
+class Seam(msgspec.Struct, frozen=True):
+    """What is needed to look again at a join, the step of one connection from replay to live.
+
+    `marks` stood before the join. What was published behind the last of them is in the stream of
+    events behind `sequence`, after the first `skip` events of the generation there; `published`
+    is the cursor's count at the last mark.
+    """
+
+    marks: tuple[Mark, ...]
+    sequence: int
+    skip: int = 0
+    published: int = 0
+
+
 class Cursor(msgspec.Struct, frozen=True):
     """The durable state of one source. Written with each batch of events, by compare-and-set.
 
@@ -43,7 +57,8 @@ class Cursor(msgspec.Struct, frozen=True):
     a secret). `session` is the one that the source gave us where its protocol has sessions: a
     secret, kept here and shown nowhere. `fresh` holds from `fencepost init` until the first event,
     while `start` says where to begin ("now", "earliest" or an id). `ledger` pins the identity of
-    the ledger that this lineage is applied to. `owner` is the bridge that wrote last.
+    the ledger that this lineage is applied to. `owner` is the bridge that wrote last. `seam` is
+    kept where nobody knows what a join loses, until a later resume has covered it.
     """
 
     source: str
@@ -58,6 +73,7 @@ class Cursor(msgspec.Struct, frozen=True):
     start: str = "now"
     published: int = 0
     ring: tuple[Mark, ...] = ()
+    seam: Seam | None = None
 
 
 # Controls; surrogates, which no encoding takes; and U+FFFD, which stands for bytes that are gone.

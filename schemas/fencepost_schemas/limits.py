@@ -21,6 +21,8 @@ SILENT_PROBES_MAX = 3
 """Probes in a row that may stay silent, before a connection asks for nothing."""
 AUDIT_QUIET_S = 1.0
 """A second replay is over once it has been quiet for so long."""
+COVER_EVENTS_MAX = 5_000
+"""Events behind a join up to which a later resume reads them all again to find what it lost."""
 
 READ_AHEAD_FRAMES_MAX = 2_000
 READ_AHEAD_BYTES_MAX = 4 * MIB

@@ -31,6 +31,10 @@ class Reason(StrEnum):
     AUDIT_DONE = "audit_done"
     AUDIT_REFUSED = "audit_refused"
 
+    JOIN_COVERED = "join_covered"
+    JOIN_RECOVERED = "join_recovered"
+    JOIN_UNCOVERED = "join_uncovered"
+
     SESSION_ACCEPTED = "session_accepted"
     SESSION_CHANGED = "session_changed"
     NO_RESUMPTION = "no_resumption"
@@ -68,6 +72,9 @@ _MEANINGS = {
     Reason.OVERLAP_SILENT: "events that we had did not come back in time",
     Reason.AUDIT_DONE: "a second replay brought what the step from replayed to live events lost",
     Reason.AUDIT_REFUSED: "what the step from replayed to live events lost could not be read again",
+    Reason.JOIN_COVERED: "a replay from before the last join brought all that was published since",
+    Reason.JOIN_RECOVERED: "a replay from before the last join brought events that the join lost",
+    Reason.JOIN_UNCOVERED: "what the last join may have lost could not be read again",
     Reason.SESSION_ACCEPTED: "the session was accepted, which proves nothing",
     Reason.SESSION_CHANGED: "the session that we had is gone; this is another one",
     Reason.NO_RESUMPTION: "this protocol has no resumption; each connection begins anew",

@@ -95,6 +95,10 @@ class Subjects(msgspec.Struct, frozen=True):
         named = f"{slug(source)}." if source is not None else ""
         return f"{self.prefix}.events.{named}>"
 
+    def events_in(self, source: str, generation: str) -> str:
+        """The filter over the events of one generation."""
+        return f"{self.prefix}.events.{slug(source)}.{_checked(_GENERATION, generation)}.>"
+
     def epoch(self, source: str, generation: str) -> str:
         return f"{self.prefix}.epochs.{slug(source)}.{_checked(_GENERATION, generation)}"
 

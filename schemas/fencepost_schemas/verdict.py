@@ -37,6 +37,11 @@ class EpochRecord(msgspec.Struct, frozen=True):
     `parent` is the generation from which this one was opened ("" for genesis); a resumed
     connection keeps its generation and adds a record to it. `token` is the source's own word for
     its generation. `at_ms` is the bridge's clock, for people only.
+
+    `gap` is that of the seam, and there is one unless the verdict is resumed. `join_gap` is what
+    an earlier connection of the parent generation may have lost on its way from replayed to live
+    events: exact where this one brought it (it is published behind the record, late), otherwise
+    nobody could look again.
     """
 
     source: str
@@ -51,3 +56,4 @@ class EpochRecord(msgspec.Struct, frozen=True):
     token: str = ""
     asked: str = ""
     first: str = ""
+    join_gap: Gap | None = None

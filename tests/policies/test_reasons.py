@@ -6,9 +6,9 @@ import pytest
 from fencepost_policies.dialects import mcp, plain
 from fencepost_policies.dialects.dialect import Dialect
 from fencepost_policies.judge import judge
-from fencepost_policies.overlap import digest_of
+from fencepost_policies.overlap import data_digest, digest_of
 from fencepost_policies.witness import Opening
-from fencepost_schemas.cursor import Cursor, Mark, Position
+from fencepost_schemas.cursor import Cursor, Mark, Position, Seam
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Frame
 from fencepost_schemas.standing import Standing
@@ -26,6 +26,8 @@ class Connection(msgspec.Struct, frozen=True):
     frames: tuple[Frame, ...]
     dialect: Dialect = DIALECT
     audit: str | None = None
+    published: dict[str, str] | None = None
+    uncovered: bool = False
     ended: bool = False
 
 
@@ -51,6 +53,8 @@ RING = tuple(
     for number, kind in (("3", "x"), ("4", "y"), ("5", "x"))
 )
 RINGED = at(ring=RING)
+JOINED = at(ring=RING, seam=Seam(RING[:2], sequence=1), published=1)
+SINCE = {"5": data_digest("{}")}
 
 CONNECTIONS: dict[Reason, Connection] = {
     Reason.FIRST_CONNECTION: Connection(at(fresh=True, position=None), GOOD, (event("1"),)),
@@ -81,6 +85,13 @@ CONNECTIONS: dict[Reason, Connection] = {
     Reason.AUDIT_REFUSED: Connection(
         RINGED, answer(), (event("4", "y"), event("5", "x")), RACY, audit="409"
     ),
+    Reason.JOIN_COVERED: Connection(
+        JOINED, answer(), (event("4", "y"), event("5", "x")), PROBED, published=SINCE
+    ),
+    Reason.JOIN_RECOVERED: Connection(
+        JOINED, answer(), (event("4", "y"), event("4b"), event("5", "x")), PROBED, published=SINCE
+    ),
+    Reason.JOIN_UNCOVERED: Connection(JOINED, answer(), (), PROBED, uncovered=True),
     Reason.SESSION_ACCEPTED: Connection(
         at(token=digest_token("s")),
         Opening(200, {"mcp-session-id": "s"}, "5"),
@@ -103,7 +114,9 @@ CONNECTIONS: dict[Reason, Connection] = {
 
 def reasons_of(connection: Connection) -> tuple[Reason, ...]:
     cursor, dialect = connection.cursor, connection.dialect
-    ask = next(iter(dialect.asks(cursor)), None) if cursor is not None else None
+    ask = (
+        next(iter(dialect.asks(cursor, connection.published)), None) if cursor is not None else None
+    )
     heard = dialect.hearing(cursor, ask)
     heard.opened(connection.opening)
     for frame in connection.frames:
@@ -111,6 +124,8 @@ def reasons_of(connection: Connection) -> tuple[Reason, ...]:
     heard.silent()
     if connection.audit is not None:
         heard.audited(connection.audit)
+    if connection.uncovered:
+        heard.uncovered()
     if connection.ended:
         heard.ended()
     return judge(heard.evidence()).reasons

@@ -1,5 +1,6 @@
 """A dialect: what a kind of server says of continuity, and where it says it."""
 
+from collections.abc import Mapping
 from typing import Literal, Protocol
 
 from fencepost_policies.overlap import Ask
@@ -18,8 +19,15 @@ class Dialect(Protocol):
     @property
     def volatile(self) -> tuple[str, ...]: ...
 
-    def asks(self, cursor: Cursor) -> tuple[Ask, ...]:
-        """Return what to ask a source for, the best proof first; nothing where there is none."""
+    @property
+    def covers(self) -> bool:
+        """True where the next resume has to look at the join of this one again."""
+
+    def asks(self, cursor: Cursor, published: Mapping[str, str] | None = None) -> tuple[Ask, ...]:
+        """Return what to ask a source for, the best proof first; nothing where there is none.
+
+        `published` is what was published behind the cursor's seam, where that is to be covered.
+        """
 
     def hearing(
         self, cursor: Cursor | None, ask: Ask | None = None, *, last_chance: bool = True

@@ -7,12 +7,13 @@ with empty data) neither is an event nor moves the position: after a replay it s
 whatever was lost.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 
 from fencepost_policies.dialects.dialect import Join
-from fencepost_policies.overlap import Ask, asks_for
+from fencepost_policies.overlap import Ask, probes_for
 from fencepost_policies.pointer import Undecodable, check_pointer, read_json
 from fencepost_policies.schemes.opaque import Opaque
 from fencepost_policies.witness import Hearing
@@ -63,10 +64,14 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def resumable(self) -> bool:
         return self.protocol != WITHOUT_RESUMPTION
 
-    def asks(self, cursor: Cursor) -> tuple[Ask, ...]:
+    @property
+    def covers(self) -> bool:
+        return self.resumable and self.join == "unknown"
+
+    def asks(self, cursor: Cursor, published: Mapping[str, str] | None = None) -> tuple[Ask, ...]:
         if not self.resumable:
             return ()
-        probes = asks_for(cursor.ring)
+        probes = probes_for(cursor, published)
         if probes or cursor.position is None or not cursor.position.id:
             return probes
         return (Ask(cursor.position),)
@@ -75,7 +80,8 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         self, cursor: Cursor | None, ask: Ask | None = None, *, last_chance: bool = True
     ) -> Hearing:
         overlap = OverlapWitness(
-            ask.owed if ask is not None else (),
+            ask,
+            Opaque(),
             volatile=self.volatile,
             last_chance=last_chance,
             racy=self.join == "racy",

@@ -1,11 +1,12 @@
 """Plain SSE: a source that its own configuration describes, signal by signal."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
 from fencepost_policies.dialects.dialect import Join
-from fencepost_policies.overlap import Ask, asks_for
+from fencepost_policies.overlap import Ask, probes_for
 from fencepost_policies.pointer import Undecodable, check_pointer, read_json, resolve
 from fencepost_policies.schemes.integer import Integer
 from fencepost_policies.schemes.opaque import Opaque
@@ -35,7 +36,8 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `overlap` says whether to resume from further back and want what we had given back: "auto" does
     where the source declares no generation or no window. `volatile` are JSON pointers to what
     differs each time an event is sent. `join` is what is known of the step from replayed to live
-    events: "atomic" loses nothing, "racy" is known to and gets an audit, "unknown" is neither.
+    events: "atomic" loses nothing, "racy" is known to lose and gets an audit, "unknown" is neither
+    and is looked at again by the next resume.
     """
 
     scheme: str = "opaque"
@@ -59,14 +61,21 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for pointer in self.volatile:
             check_pointer(pointer)
 
-    def asks(self, cursor: Cursor) -> tuple[Ask, ...]:
+    @property
+    def _probes(self) -> bool:
+        declares = (self.generation_header or self.generation_pointer) and self.window_header
+        return self.overlap == "on" or (self.overlap == "auto" and not declares)
+
+    @property
+    def covers(self) -> bool:
+        return self._probes and self.join == "unknown"
+
+    def asks(self, cursor: Cursor, published: Mapping[str, str] | None = None) -> tuple[Ask, ...]:
         """Return what to ask a source for, the best proof first.
 
         Without a probe that is the position reached, where there is one to ask for.
         """
-        declares = (self.generation_header or self.generation_pointer) and self.window_header
-        wanted = self.overlap == "on" or (self.overlap == "auto" and not declares)
-        probes = asks_for(cursor.ring) if wanted else ()
+        probes = probes_for(cursor, published) if self._probes else ()
         if probes or cursor.position is None or not cursor.position.id:
             return probes
         return (Ask(cursor.position),)
@@ -97,7 +106,8 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 WindowWitness(asked, scheme, header=self.window_header),
             ),
             OverlapWitness(
-                ask.owed if ask is not None else (),
+                ask,
+                scheme,
                 volatile=self.volatile,
                 last_chance=last_chance,
                 racy=self.join == "racy",

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 
-from fencepost_policies.overlap import matches
+from fencepost_policies.cover import Covered, CoverReading, Found
+from fencepost_policies.overlap import Ask, matches
+from fencepost_policies.schemes.scheme import Scheme
 from fencepost_policies.witness import Opening
 from fencepost_schemas.cursor import Mark
 from fencepost_schemas.evidence import Facet, Fact, Finding
@@ -14,20 +16,25 @@ class OverlapWitness:
     """Wants the owed marks back in order before anything else.
 
     Another event in the place of one contradicts only on the last chance: a server that holds
-    little is asked once more, from a later mark.
+    little is asked once more, from a later mark. With a cover, what was published since an earlier
+    join is owed behind the marks, and what comes between was lost at that join.
     """
 
     name = "overlap"
 
     def __init__(
         self,
-        owed: tuple[Mark, ...],
+        ask: Ask | None,
+        scheme: Scheme,
         *,
         volatile: tuple[str, ...] = (),
         last_chance: bool = True,
         racy: bool = False,
     ) -> None:
-        self._owed = owed
+        self._owed = ask.owed if ask is not None else ()
+        cover = ask.cover if ask is not None else None
+        self._cover = CoverReading(cover, scheme, volatile) if cover is not None else None
+        self._asked = ask.position if ask is not None else ""
         self._racy = racy
         self._volatile = volatile
         self._last_chance = last_chance
@@ -38,11 +45,17 @@ class OverlapWitness:
 
     @property
     def owing(self) -> bool:
-        return self._matched < len(self._owed)
+        if self._matched < len(self._owed):
+            return True
+        return self._cover is not None and not self._cover.done
 
     @property
     def matched(self) -> bool:
-        return bool(self._owed) and not self.owing
+        return (bool(self._owed) or self._cover is not None) and not self.owing
+
+    @property
+    def covered(self) -> Covered | None:
+        return self._cover.covered() if self._cover is not None else None
 
     @property
     def repeat(self) -> bool:
@@ -59,6 +72,9 @@ class OverlapWitness:
         self._repeat = False
         if frame.data is None or self._missed or not self.owing:
             return
+        if self._matched == len(self._owed):
+            yield from self._look_at_join(frame)
+            return
         mark = self._owed[self._matched]
         if matches(mark, frame, self._volatile):
             self._repeat = True
@@ -66,16 +82,52 @@ class OverlapWitness:
             if not self.owing:
                 yield from self._proofs()
             return
+        yield from self._miss(self._contradiction(mark, frame))
+
+    def _look_at_join(self, frame: Frame) -> Iterable[Fact]:
+        assert self._cover is not None
+        found = self._cover.take(frame)
+        if found is Found.OTHER_BYTES:
+            yield from self._miss(
+                self._fact(Facet.IDENTITY, Finding.CONTRADICTS, Reason.OVERLAP_OTHER_BYTES, frame)
+            )
+            return
+        if found is Found.MISS:
+            yield from self._miss(
+                self._fact(Facet.POSITION, Finding.CONTRADICTS, Reason.OVERLAP_MISSED, frame)
+            )
+            return
+        self._repeat = found is Found.REPEAT
+        if not self.owing:
+            yield from self._proofs()
+
+    def _miss(self, contradicts: Fact) -> Iterable[Fact]:
         self._missed = True
-        self._contradicts = self._contradiction(mark, frame)
+        self._contradicts = contradicts
         if self._last_chance:
-            yield self._contradicts
+            yield contradicts
 
     def _proofs(self) -> Iterable[Fact]:
         """State what the overlap proves; behind a racy join it does not prove completeness."""
+        covered = self.covered
         for facet in Facet:
-            if facet is not Facet.COMPLETENESS or not self._racy:
+            if facet is not Facet.COMPLETENESS:
                 yield self._fact(facet, Finding.PROVES, Reason.OVERLAP_MATCHED)
+            elif covered is not None:
+                reason = Reason.JOIN_RECOVERED if covered.late else Reason.JOIN_COVERED
+                yield self._fact(facet, Finding.PROVES, reason)
+            elif not self._racy:
+                yield self._fact(facet, Finding.PROVES, Reason.OVERLAP_MATCHED)
+
+    def uncovered(self) -> Iterable[Fact]:
+        yield Fact(
+            Facet.COMPLETENESS,
+            Finding.SILENT,
+            self.name,
+            Reason.JOIN_UNCOVERED,
+            "a replay from before the last join",
+            "",
+        )
 
     def audited(self, refused: str) -> Iterable[Fact]:
         if refused:
@@ -104,6 +156,9 @@ class OverlapWitness:
     def _fact(
         self, facet: Facet, finding: Finding, reason: Reason, frame: Frame | None = None
     ) -> Fact:
-        expected = f"{len(self._owed)} events from {self._owed[0].position}"
+        count, back = len(self._owed), self._matched
+        if self._cover is not None:
+            count, back = count + self._cover.owed, back + self._cover.found
+        expected = f"{count} events from behind {self._asked}"
         then = f", then {frame.last_event_id}" if frame is not None else ""
-        return Fact(facet, finding, self.name, reason, expected, f"{self._matched} back{then}")
+        return Fact(facet, finding, self.name, reason, expected, f"{back} back{then}")

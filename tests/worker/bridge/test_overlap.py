@@ -128,9 +128,10 @@ async def test_a_refused_second_probe_leaves_the_first_to_be_judged(
 
 
 async def test_silence_counts_after_three_probes(broker: EmbeddedBroker) -> None:
-    """Nothing that was owed comes: three probes, then a connection that asks for nothing."""
+    """Nothing that was owed comes, from the oldest mark or the last but one: three times, then a
+    connection that asks for nothing."""
     silence = stream(b": hi\n\n", end=End.HANG)
-    script = (FIRST, silence, silence, silence, stream(sse(("9", '{"k":"i"}')), end=End.HANG))
+    script = (FIRST, *[silence] * 6, stream(sse(("9", '{"k":"i"}')), end=End.HANG))
     sources = source_at("", overlap="on")
     async with ScriptedSource(*script) as source:
         sources["orders"]["url"] = source.url
@@ -142,7 +143,54 @@ async def test_silence_counts_after_three_probes(broker: EmbeddedBroker) -> None
             _, second = await home.records()
             assert "unverifiable" == second.verdict.kind
             assert Reason.OVERLAP_SILENT in second.verdict.reasons
-            assert [None, "1", "1", "1", None] == [request.asked for request in source.requests]
+            asked = [request.asked for request in source.requests]
+            assert [None, "1", "2", "1", "2", "1", "2", None] == asked
+
+
+async def test_a_silent_server_is_asked_from_the_last_but_one(broker: EmbeddedBroker) -> None:
+    """One that holds little may take an old id without a word; a later one proves the resume."""
+    script = (
+        FIRST,
+        stream(b": hi\n\n", end=End.HANG),
+        stream(sse(("3", '{"k":"c"}'), ("4", '{"k":"d"}')), end=End.HANG),
+    )
+    sources = source_at("")
+    async with ScriptedSource(*script) as source:
+        sources["orders"]["url"] = source.url
+        async with house(broker, sources, bridge={"overlap_s": 0.1}) as home:
+            await home.init()
+            async with home.bridge():
+                await published(home, "a", "b", "c", "d")
+
+            assert ["genesis", "resumed"] == await home.verdicts()
+
+
+async def test_a_refused_oldest_mark_is_not_a_reset_yet(broker: EmbeddedBroker) -> None:
+    """A server that refuses what it no longer holds is asked from a later mark before judging."""
+    refusal = Reply(status=400, headers={"content-type": "text/plain"})
+    script = (FIRST, refusal, stream(sse(("3", '{"k":"c"}'), ("4", '{"k":"d"}')), end=End.HANG))
+    async with ScriptedSource(*script) as source, house(broker, source_at(source.url)) as home:
+        await home.init()
+        async with home.bridge():
+            await published(home, "a", "b", "c", "d")
+
+        assert ["genesis", "resumed"] == await home.verdicts()
+        assert [None, "1", "2"] == [request.asked for request in source.requests]
+
+
+async def test_refused_from_every_mark_is_a_reset(broker: EmbeddedBroker) -> None:
+    """Then it is asked without an id, and the two answers are judged together."""
+    refusal = Reply(status=410, headers={"content-type": "text/plain"})
+    script = (FIRST, refusal, refusal, stream(sse(("9", '{"k":"i"}')), end=End.HANG))
+    async with ScriptedSource(*script) as source, house(broker, source_at(source.url)) as home:
+        await home.init()
+        async with home.bridge():
+            await published(home, "a", "b", "c", "i")
+
+        _, second = await home.records()
+        assert "reoriginated" == second.verdict.kind
+        assert Reason.RESET_STATUS in second.verdict.reasons
+        assert [None, "1", "2", None] == [request.asked for request in source.requests]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ here, and what it means is the judge's.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 
 from fencepost.bridge.attempt import Attempt, Heard
@@ -90,31 +90,41 @@ class Approach:
         stack.push_async_callback(attempt.close)
         return attempt
 
-    async def hear_out(self, attempt: Attempt) -> Heard:
-        return await attempt.hear_out(owed_s=self._overlap_s, held_s=HELD_S_MAX)
+    async def probe(
+        self, stack: AsyncExitStack, asks: Sequence[Ask], refused: Hearing | None
+    ) -> tuple[Attempt, Heard]:
+        """Ask one way after the other until one proves something; return what is to be judged.
 
-    async def ask_again(
-        self, stack: AsyncExitStack, missed: Attempt, asks: tuple[Ask, ...]
-    ) -> Attempt:
-        """Ask from a later mark, beside the connection that missed; return what is to be judged.
-
-        The first connection goes on meanwhile: if the second proves nothing either, what the first
-        has brought is the beginning of another generation, and nothing of it is lost.
+        A connection that missed goes on beside the next one: if none proves anything, what the
+        first of them has brought is the beginning of another generation, and nothing of it is lost.
+        Raises TurnedAway where the last way was refused, and none before it brought anything.
         """
-        second: Attempt | None = None
-        for ask in asks:
+        missed: Attempt | None = None
+        last_heard: Hearing | None = None
+        for number, ask in enumerate(asks or (None,), 1):
+            last_chance = number >= len(asks)
             try:
-                second = await self.open(stack, ask, None, last_chance=True)
-                await self.hear_out(second)
+                attempt = await self.open(stack, ask, refused, last_chance=last_chance)
             except (SourceUnreachable, TurnedAway) as error:
-                log.info("%s: no second probe: the source %s", self._lineage.name, error)
+                passing = isinstance(error, TurnedAway) and error.reading.reply is Reply.REFUSED
+                if missed is None and (last_chance or not passing):
+                    raise
+                log.info("%s: asked another way: the source %s", self._lineage.name, error)
                 continue
-            if second.hearing.overlapped:
+            heard = await attempt.hear_out(owed_s=self._overlap_s, held_s=HELD_S_MAX)
+            last_heard = attempt.hearing
+            if missed is None and (last_chance or heard in (Heard.READY, Heard.ENDED)):
+                return attempt, heard
+            if missed is not None and attempt.hearing.overlapped:
                 await missed.close()
-                return second
-            await second.close()
-        missed.hearing.concede(second.hearing if second is not None else None)
-        return missed
+                return attempt, heard
+            if heard is Heard.MISSED and missed is None:
+                missed = attempt
+            else:
+                await attempt.close()
+        assert missed is not None
+        missed.hearing.concede(last_heard if last_heard is not missed.hearing else None)
+        return missed, Heard.READY
 
     async def audit(self, stack: AsyncExitStack, attempt: Attempt) -> None:
         """Where the join is known to lose, read the replay once more while this one stays attached.

@@ -76,11 +76,11 @@ class Attempt:
     async def hear_out(self, *, owed_s: float, held_s: float) -> Heard:
         """Hear the witnesses frame by frame until there is no more to wait for.
 
-        `owed_s` is how long owed events may take to come, `held_s` how long a first event, or a
-        contradiction, waits for better evidence.
+        `owed_s` is how long the next owed event may take to come, `held_s` how long a first event,
+        or a contradiction, waits for better evidence.
         """
         loop = asyncio.get_running_loop()
-        began_s = loop.time()
+        owed_since_s = loop.time()
         first_s: float | None = None
         while True:
             if self.hearing.ready() or self._full():
@@ -90,7 +90,7 @@ class Attempt:
             owing = self.hearing.overlap.owing
             if first_s is None and (self.held or contradiction(self.hearing.facts)):
                 first_s = loop.time()
-            deadline_s = began_s + owed_s if owing else None
+            deadline_s = owed_since_s + owed_s if owing else None
             if not owing and first_s is not None:
                 deadline_s = first_s + held_s
             frame = await self._next(deadline_s)
@@ -99,6 +99,8 @@ class Attempt:
                     return Heard.ENDED
                 return Heard.SILENT if owing else Heard.READY
             self._hear(frame)
+            if self.hearing.overlap.repeat:
+                owed_since_s = loop.time()
             self._reached("held")
 
     def _hear(self, frame: Frame) -> None:

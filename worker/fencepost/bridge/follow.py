@@ -24,6 +24,7 @@ from fencepost.ports import Door, SourceUnreachable, World
 from fencepost.settings import Bridge, Source
 from fencepost.telemetry import CONNECT, tracer
 from fencepost_policies.judge import judge
+from fencepost_policies.overlap import Ask
 from fencepost_policies.reply import Reply
 from fencepost_policies.retry import wait_bounds
 from fencepost_policies.witness import Hearing, contradiction
@@ -31,6 +32,7 @@ from fencepost_schemas.cursor import sendable
 from fencepost_schemas.evidence import Evidence, Fact
 from fencepost_schemas.limits import SILENT_PROBES_MAX
 from fencepost_schemas.sse import Frame, SseLimitExceeded
+from fencepost_schemas.standing import Standing
 
 log = logging.getLogger("fencepost.bridge")
 
@@ -150,24 +152,22 @@ class Follower:
         """Open a connection, find out what it is, and read it to its end."""
         await self._lineage.look_for_ruling()
         cursor = self._lineage.cursor
-        asks = () if refused is not None else self.source.speech.asks(cursor)
+        asks: tuple[Ask, ...] = ()
+        if refused is None:
+            published = await self._lineage.published_since_join()
+            asks = self.source.speech.asks(cursor, published)
         given_up = self._silences >= SILENT_PROBES_MAX
         with tracer().start_as_current_span(
             f"connect {self.name}", kind=CONNECT, attributes={"fencepost.source": self.name}
         ):
             self._lineage.outbox.context = trace.set_span_in_context(trace.get_current_span())
             async with AsyncExitStack() as stack:
-                ask = asks[0] if asks and not given_up else None
-                last_chance = len(asks) < 2
-                attempt = await self._approach.open(stack, ask, refused, last_chance=last_chance)
+                probes = () if given_up else asks
+                attempt, heard = await self._approach.probe(stack, probes, refused)
                 if given_up and asks:
-                    # Owed events were waited for often enough; this connection asks for nothing.
+                    # Owed events were waited for often enough; this connection asked for nothing.
                     probe = self.source.speech.hearing(cursor, asks[0])
                     attempt.hearing.gave_up(probe.overlap.silence())
-                heard = await self._approach.hear_out(attempt)
-                if heard is Heard.MISSED:
-                    attempt = await self._approach.ask_again(stack, attempt, asks[1:])
-                    heard = Heard.READY
                 if heard is Heard.ENDED:
                     heard = self._look_at_end(attempt)
                 if heard is Heard.SILENT:
@@ -234,10 +234,17 @@ class Follower:
     def _judge(self, attempt: Attempt) -> None:
         hearing = attempt.hearing
         first = attempt.held[0] if attempt.held else None
+        covered = hearing.overlap.covered
+        if covered is None and hearing.overlapped and self._lineage.join_owed:
+            hearing.uncovered()
         verdict = judge(hearing.evidence())
-        self._lineage.turn(verdict, first, token=hearing.generation.token, asked=attempt.asked)
+        self._lineage.turn(
+            verdict, first, token=hearing.generation.token, asked=attempt.asked, covered=covered
+        )
         held, attempt.held = attempt.held, []
-        for frame in held:
+        late = covered.late if covered is not None and verdict.kind is Standing.RESUMED else 0
+        self._lineage.pass_late(held[:late])
+        for frame in held[late:]:
             self._look_at_id(frame)
             self._lineage.pass_on(frame)
 

@@ -5,7 +5,7 @@ record goes with the first event behind it.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 from opentelemetry import trace
@@ -16,13 +16,15 @@ from fencepost.bridge.shelf import Shelf
 from fencepost.clock import iso_time
 from fencepost.ports import Message, World
 from fencepost.settings import Source
+from fencepost_policies.cover import Covered, anchored, begun, join_gap, joined, owed_since
 from fencepost_policies.lineage import place, turn
-from fencepost_policies.overlap import digest_of, remember
-from fencepost_schemas.cursor import Cursor, Mark
+from fencepost_policies.overlap import data_digest, digest_of, remember
+from fencepost_schemas.cursor import Cursor, Mark, Position
+from fencepost_schemas.limits import COVER_EVENTS_MAX
 from fencepost_schemas.question import Ruling
 from fencepost_schemas.sse import Frame
 from fencepost_schemas.standing import Standing
-from fencepost_schemas.verdict import EpochRecord, Verdict
+from fencepost_schemas.verdict import EpochRecord, Gap, Verdict
 
 log = logging.getLogger("fencepost.bridge")
 
@@ -50,6 +52,8 @@ class Lineage:
         self._ruling: Ruling | None = None
         self._verdict = Standing.GENESIS
         self._record: tuple[Message, ...] = ()
+        self._behind_late: Cursor | None = None
+        """The cursor to go on with once everything is stored that an earlier join lost."""
 
     async def take_over(self) -> None:
         """Write our name into the cursor: from here on any older bridge is refused."""
@@ -66,6 +70,32 @@ class Lineage:
         )
 
     @property
+    def join_owed(self) -> bool:
+        """True where an earlier join is still to be looked at again."""
+        return self._source.speech.covers and owed_since(self.cursor) > 0
+
+    async def published_since_join(self) -> dict[str, str] | None:
+        """Return what was published behind the join that is to be covered, by position.
+
+        None where there is none, or the stream of events no longer holds it all.
+        """
+        owed = owed_since(self.cursor)
+        if not self._source.speech.covers or not 0 < owed <= COVER_EVENTS_MAX:
+            return None
+        assert self.cursor.seam is not None
+        skip = self.cursor.seam.skip
+        found: dict[str, str] = {}
+        behind = self.cursor.seam.sequence
+        async for event in self._shelf.published(self.name, self.cursor.generation, behind):
+            if skip:
+                skip -= 1
+                continue
+            data = event.payload.decode("utf-8", "surrogatepass")
+            digest = "" if event.withheld else data_digest(data, self._source.speech.volatile)
+            found[event.position] = digest
+        return found if len(found) == owed else None
+
+    @property
     def progress(self) -> tuple[str, int]:
         """What differs once an event was taken: counts begin anew in each generation."""
         return self.cursor.generation, self.cursor.published
@@ -75,18 +105,28 @@ class Lineage:
         if session != self.cursor.session:
             self.cursor = msgspec.structs.replace(self.cursor, session=session)
 
-    def turn(self, verdict: Verdict, first: Frame | None, *, token: str, asked: str) -> None:
+    def turn(
+        self,
+        verdict: Verdict,
+        first: Frame | None,
+        *,
+        token: str,
+        asked: str,
+        covered: Covered | None = None,
+    ) -> None:
         """Carry out a verdict: turn the lineage, and have its record go before its first event.
 
         `first` is the event that the verdict was given on, `token` the source's own word for its
-        generation, `asked` the id that was sent.
+        generation, `asked` the id that was sent, `covered` what was found at the last join.
         """
+        join_gap = self._look_at_join(covered)
         turned = turn(self.cursor, verdict, first, self._world.random_name(8), self._ruling)
         if turned.cursor.generation != self.cursor.generation:
             # It was said of the generation that ends here, and counts once for the next one.
             self._ruling = None
         self.cursor = msgspec.structs.replace(turned.cursor, token=token or turned.cursor.token)
         self._verdict = verdict.kind
+        self._keep_join(verdict, covered)
         record = EpochRecord(
             source=self.name,
             generation=self.cursor.generation,
@@ -94,6 +134,7 @@ class Lineage:
             verdict=verdict,
             standing=self.cursor.standing,
             gap=turned.gap,
+            join_gap=join_gap,
             ledger=self.cursor.ledger,
             bridge=self.owner,
             at_ms=self._world.wall_ms(),
@@ -108,20 +149,74 @@ class Lineage:
         self._tell(record)
         self._reached("judged")
 
+    def _look_at_join(self, covered: Covered | None) -> Gap | None:
+        """Return what the join before this connection's may have lost, if anything."""
+        if not self._source.speech.covers:
+            return None
+        gap = join_gap(self.cursor, covered)
+        if gap is not None and covered is None:
+            log.info(
+                "%s: what came since the last connection began could not be read again, so nobody "
+                "can say whether its step from replayed to live events lost any between %s and %s: "
+                "have the source keep more, or declare its join",
+                self.name,
+                gap.after_position,
+                gap.before_position,
+            )
+        elif gap is not None and covered is not None:
+            log.warning(
+                "%s: the last reconnection lost %d events between %s and %s; they come now, late",
+                self.name,
+                covered.late,
+                gap.after_position,
+                gap.before_position,
+            )
+        return gap
+
+    def _keep_join(self, verdict: Verdict, covered: Covered | None) -> None:
+        """Keep what the next resume needs to look at this connection's join."""
+        before, sequence = self.cursor, self.outbox.revision
+        self._behind_late = None
+        if not self._source.speech.covers:
+            self.cursor = msgspec.structs.replace(before, seam=None)
+        elif verdict.kind is not Standing.RESUMED:
+            self.cursor = begun(before, sequence)
+        elif covered is not None and covered.late:
+            # The old seam is kept until all that came late is stored: a crash on the way there
+            # leaves a cursor that looks for the rest of it.
+            self._behind_late = joined(before, covered, sequence)
+        else:
+            self.cursor = joined(before, covered, sequence)
+
+    def pass_late(self, frames: Sequence[Frame]) -> None:
+        """Have events stored that an earlier join lost: they do not move the position."""
+        for number, frame in enumerate(frames, 1):
+            published = self.cursor.published + 1
+            self.cursor = msgspec.structs.replace(self.cursor, published=published)
+            if number == len(frames) and self._behind_late is not None:
+                self.cursor = self._behind_late
+            position = Position(frame.last_event_id)
+            self._store(frame, msgspec.structs.replace(self.cursor, position=position))
+
     def pass_on(self, frame: Frame) -> None:
         """Move the lineage on by one event, which will be stored with it."""
         if frame.data is None:
             return
         position = place(self.cursor.position, frame)
         mark = Mark(position, digest_of(frame, self._source.speech.volatile))
-        self.cursor = msgspec.structs.replace(
+        moved = msgspec.structs.replace(
             self.cursor,
             position=position,
             published=self.cursor.published + 1,
             ring=remember(self.cursor.ring, mark),
         )
+        self.cursor = anchored(moved, mark)
+        self._store(frame, self.cursor)
+
+    def _store(self, frame: Frame, place_of: Cursor) -> None:
+        """Have a frame stored as the event where `place_of` stands, and our cursor with it."""
         time = iso_time(self._world.wall_ms())
-        event = classify(self._source, self.cursor, self._verdict, frame, time)
+        event = classify(self._source, place_of, self._verdict, frame, time)
         message = message_of(event, self._shelf.subjects, self._shelf.payload_bytes_max)
         if not message.payload and event.payload:
             log.error(

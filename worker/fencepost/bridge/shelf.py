@@ -7,13 +7,14 @@ refused whole.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import msgspec
 
 from fencepost.errors import Denied, Fenced, NotFine, Unreachable
 from fencepost.ports import Broker, Message, NotStored, Stored
 from fencepost_schemas.cursor import Cursor
+from fencepost_schemas.event import ClassifiedEvent, event_of
 from fencepost_schemas.question import Answer, Ruling, seam_question_id
 from fencepost_schemas.subject import ANSWERS, EVENTS, Subjects
 from fencepost_schemas.verdict import EpochRecord
@@ -69,6 +70,16 @@ class Shelf:
         subject = self.subjects.answer(seam_question_id(source, generation))
         stored = await self.connection.last(ANSWERS, subject)
         return msgspec.json.decode(stored.payload, type=Answer).ruling if stored else None
+
+    async def published(
+        self, source: str, generation: str, behind: int
+    ) -> AsyncIterator[ClassifiedEvent]:
+        """Yield the events of a generation behind a sequence of the stream, in order."""
+        scan = self.connection.scan(
+            EVENTS, self.subjects.events_in(source, generation), sequence=behind + 1
+        )
+        async for stored in scan:
+            yield event_of(stored.headers, stored.payload)
 
     def record_message(self, record: EpochRecord) -> Message:
         # A source may send an id of a megabyte; what a fact shows of it is for people.
