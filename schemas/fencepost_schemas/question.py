@@ -90,6 +90,9 @@ class Question(msgspec.Struct, frozen=True):
     attempt: int = 0
     effect: Effect = Effect.ONCE
     error: str = ""
+    retry_from_ms: int = 0
+    """By the broker's clock: until then the attempt may still act, and "it did not happen" is not
+    known yet."""
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -115,6 +115,7 @@ class Desk:
                 attempt=row.attempt,
                 effect=row.effect,
                 error=row.error,
+                retry_from_ms=row.quarantine_until_ms if doubt else 0,
             )
         )
 
