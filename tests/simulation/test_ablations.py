@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 import pytest
 
+from fencepost.desk.book import Book
 from fencepost.pool.drive import Driver
 from fencepost.pool.run import run_handler
 from fencepost.pool.work import Work
@@ -23,16 +24,17 @@ from fencepost.testing.simulator.scenarios import (
     short_windows,
     wide_joins,
 )
+from fencepost_policies.cover import Covered, join_gap
 from fencepost_policies.dialects.plain import Dialect
 from fencepost_policies.ledger import TABLE, Signal
 from fencepost_policies.lineage import Turn, turn
 from fencepost_policies.plan import Finished, Given, Settlement
 from fencepost_policies.plan import Plan as RowPlan
 from fencepost_schemas.cursor import Cursor
-from fencepost_schemas.question import Ruling
+from fencepost_schemas.question import Question, Ruling
 from fencepost_schemas.row import Row, State
 from fencepost_schemas.sse import Frame
-from fencepost_schemas.verdict import Verdict
+from fencepost_schemas.verdict import Gap, Verdict
 
 SOUND_SEEDS = 10
 """Of each scenario with its rule."""
@@ -95,6 +97,27 @@ def test_a_start_behind_the_lease_is_found_out(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(Driver, "_run", run_anyway)
     assert first_violation(map(late_claims, range(ABLATION_SEEDS)), "I1")
+
+
+def test_an_early_word_that_nothing_happened_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is seen before the quarantine is over need not be true behind it."""
+
+    async def take_anyway(book: Book, question: Question) -> None:
+        """Let the answer wait for the end of the quarantine, and that be all."""
+
+    monkeypatch.setattr(Book, "_check_quarantine", take_anyway)
+    assert first_violation(map(haste, range(ABLATION_SEEDS)), "I1")
+
+
+def test_a_replay_that_began_too_late_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that forgets may have dropped what a join lost: then the join is in doubt."""
+
+    def undoubting(cursor: Cursor, covered: Covered | None) -> Gap | None:
+        sure = msgspec.structs.replace(covered, doubt="") if covered is not None else None
+        return join_gap(cursor, sure)
+
+    monkeypatch.setattr("fencepost.bridge.lineage.join_gap", undoubting)
+    assert first_violation(map(short_windows, range(ABLATION_SEEDS)), "I2")
 
 
 def test_a_join_that_nobody_looks_at_again_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

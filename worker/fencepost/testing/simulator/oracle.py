@@ -186,8 +186,9 @@ def _made_good(view: _View, before: list[Published], after: list[Published]) -> 
     last = max(one.index for one in known[: len(before)])
     came = {one.index for one in known}
     log, gaps = known[0].place, [gap for gap in _gaps(view) if gap is not None]
+    late = _brought_late(view)
     return all(
-        any(gap.holds(one.place) for gap in gaps)
+        one.place in late or any(gap.holds(one.place) for gap in gaps)
         for one in view.history.announcements
         if (one.place.replica, one.place.epoch) == (log.replica, log.epoch)
         and last < one.index < max(came)
@@ -220,10 +221,26 @@ def _gaps(view: _View) -> list[_Interval | None]:
     return [*seams, *(_join(view, record.join_gap) for record in view.records)]
 
 
+def _brought_late(view: _View) -> set[Place]:
+    """Return what a join had lost and a later replay brought, in whichever generation it came."""
+    brought: set[Place] = set()
+    for record in view.records:
+        if record.join_gap is None or not record.join_gap.exact:
+            continue
+        interval = _between(view, record.join_gap)
+        for published in view.by_generation.get(record.generation, ()):
+            origin = view.origin.get(published.sequence)
+            if interval is not None and origin is not None and interval.holds(origin.place):
+                brought.add(origin.place)
+    return brought
+
+
 def _join(view: _View, gap: Gap | None) -> _Interval | None:
     """Return what a join may have lost; nothing where that was published late, and is no gap."""
-    if gap is None or gap.exact:
-        return None
+    return _between(view, gap) if gap is not None and not gap.exact else None
+
+
+def _between(view: _View, gap: Gap) -> _Interval | None:
     after = view.at(gap.after_generation, gap.after_position)
     before = view.at(gap.before_generation, gap.before_position)
     if after is None or before is None:

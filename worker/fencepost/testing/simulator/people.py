@@ -4,7 +4,7 @@ A careful person says of a doubt what the sink says, once nobody is left who cou
 A punctual one does not know who is left: it looks as soon as the attempt's quarantine is over and
 its last call has come in, and trusts that nothing of it acts any more. No quarantine can see to
 that where a worker is paused beyond it, so nobody is punctual where workers are paused. A hasty one
-looks at once and says what is there now, which is not the truth for long: only scenarios have it.
+looks at once and says what is there now: that it is not believed too soon is the desk's to see to.
 
 Of a seam, people say what does no harm whatever is true, as long as events have keys. A knowing
 person has looked at the source's own logs, and says of events without keys, too, that they are the
