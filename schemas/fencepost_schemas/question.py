@@ -9,6 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from fencepost_schemas.evidence import Fact
+from fencepost_schemas.limits import SLUG_CHARS_MAX
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.row import Effect
 from fencepost_schemas.standing import Standing
@@ -25,6 +26,7 @@ class Ruling(StrEnum):
     DISCARD = "discard"
     APPLIED = "applied"
     RETRY = "retry"
+    RESUME = "resume"
 
     @property
     def meaning(self) -> str:
@@ -39,6 +41,7 @@ _MEANINGS = {
     Ruling.DISCARD: "apply nothing of it, neither what waits nor what this one still brings",
     Ruling.APPLIED: "it did happen: mark it applied",
     Ruling.RETRY: "it did not happen: run it again",
+    Ruling.RESUME: "the cause is mended: go on with what waits, and with what comes",
 }
 assert set(_MEANINGS) == set(Ruling), "every Ruling has a meaning"
 
@@ -47,6 +50,8 @@ class QuestionKind(StrEnum):
     SEAM = "seam"
     DOUBT = "doubt"
     REFUSAL = "refusal"
+    PAUSE = "pause"
+    """A handler that got into doubt again and again: is what it needs still there?"""
 
     @property
     def rulings(self) -> tuple[Ruling, ...]:
@@ -58,6 +63,7 @@ _RULINGS = {
     QuestionKind.SEAM: (Ruling.SAME, Ruling.RECONCILE, Ruling.ACCEPT, Ruling.DISCARD),
     QuestionKind.DOUBT: (Ruling.APPLIED, Ruling.RETRY, Ruling.DISCARD),
     QuestionKind.REFUSAL: (Ruling.APPLIED, Ruling.DISCARD),
+    QuestionKind.PAUSE: (Ruling.RESUME,),
 }
 
 
@@ -90,6 +96,14 @@ class Question(msgspec.Struct, frozen=True):
     attempt: int = 0
     effect: Effect = Effect.ONCE
     error: str = ""
+    handler: str = ""
+
+
+class Parked(msgspec.Struct, frozen=True):
+    """An event whose retry is far off, and when it is due by the broker's clock."""
+
+    due_ms: int
+    event: Held
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -112,6 +126,11 @@ def seam_question_id(source: str, generation: str) -> str:
 def row_question_id(kind: QuestionKind, row_subject: str, attempt: int) -> str:
     """Return the id of the question about one attempt of one ledger row."""
     return f"{kind.value}-" + digest_token(kind.value, row_subject, str(attempt), chars=16)
+
+
+def desk_of(app: str) -> str:
+    """Return the source under whose name an app asks what is about no source's events."""
+    return f"app-{app}"[:SLUG_CHARS_MAX].rstrip("-")
 
 
 class AuditEntry(msgspec.Struct, frozen=True):

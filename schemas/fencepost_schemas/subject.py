@@ -141,6 +141,18 @@ class Subjects(msgspec.Struct, frozen=True):
     def dead(self, handler: str) -> str:
         return f"{self.prefix}.dead.{slug(handler)}"
 
+    def dead_of(self, handler: str | None = None) -> str:
+        """The filter over the dead letters of one handler, or of all."""
+        return f"{self.prefix}.dead.{slug(handler) if handler is not None else '*'}"
+
+    # --- retries
+    def retry(self, app: str, handler: str, lane: int) -> str:
+        return f"{self.prefix}.retries.{slug(app)}.{slug(handler)}.{lane:02d}"
+
+    def retries_of(self, app: str) -> str:
+        """The filter over the parked retries of one app."""
+        return f"{self.prefix}.retries.{slug(app)}.>"
+
     # --- the ledger
     def row(self, handler: str, namespace: str, digest: str) -> str:
         row = _checked(_TOKEN, digest)
@@ -148,6 +160,22 @@ class Subjects(msgspec.Struct, frozen=True):
 
     def rows(self) -> str:
         return f"{self.prefix}.ledger.*.*.*"
+
+    def rows_of(self, handler: str | None = None, namespace: str | None = None) -> str:
+        """The filter over the rows of a handler, of a namespace, or of both."""
+        named = [slug(name) if name is not None else "*" for name in (handler, namespace)]
+        return f"{self.prefix}.ledger.{'.'.join(named)}.*"
+
+    def row_anywhere(self, digest: str) -> str:
+        """The filter that finds a row by its digest alone."""
+        return f"{self.prefix}.ledger.*.*.{_checked(_TOKEN, digest)}"
+
+    def checked_row(self, subject: str) -> str:
+        """Return the subject if it is a row's; raise BadSubject for anything else."""
+        parts = subject.split(".")
+        if len(parts) != 5 or parts[0] != self.prefix or parts[1] != "ledger":
+            raise BadSubject(f"{subject!r} is not a row's subject")
+        return self.row(*parts[2:])
 
     def ledger_identity(self) -> str:
         return f"{self.prefix}.ledger.identity"
@@ -170,12 +198,14 @@ class StreamPlan(msgspec.Struct, frozen=True):
     first_per_subject: bool = False
     atomic: bool = False
     message_ttl: bool = False
+    work_queue: bool = False
     undeletable: bool = False
 
 
 EVENTS = "FENCEPOST_EVENTS"
 QUESTIONS = "FENCEPOST_QUESTIONS"
 ANSWERS = "FENCEPOST_ANSWERS"
+RETRIES = "FENCEPOST_RETRIES"
 AUDIT = "FENCEPOST_AUDIT"
 DEAD = "FENCEPOST_DEAD"
 LEDGER = "FENCEPOST_LEDGER"
@@ -206,6 +236,12 @@ def stream_plans(prefix: str) -> tuple[StreamPlan, ...]:
             "answers; the first one wins in the broker",
             first_per_subject=True,
         ),
+        StreamPlan(
+            RETRIES,
+            (f"{prefix}.retries.>",),
+            "events whose retry is far off; what was dealt with is gone",
+            work_queue=True,
+        ),
         StreamPlan(AUDIT, (f"{prefix}.audit.*",), "who answered what, when", undeletable=True),
         StreamPlan(DEAD, (f"{prefix}.dead.*",), "events that cannot be applied"),
         StreamPlan(
@@ -214,6 +250,7 @@ def stream_plans(prefix: str) -> tuple[StreamPlan, ...]:
             "what was applied",
             last_per_subject=True,
             atomic=True,
+            message_ttl=True,
             undeletable=True,
         ),
     )

@@ -21,7 +21,7 @@ def stream_config(plan: StreamPlan, broker: Broker) -> dict[str, Any]:
         "name": plan.name,
         "description": plan.holds,
         "subjects": list(plan.subjects),
-        "retention": "limits",
+        "retention": "workqueue" if plan.work_queue else "limits",
         "storage": "file",
         "num_replicas": broker.replicas,
         "discard": "old" if plan.last_per_subject else "new",

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from fencepost.app import Context, Fencepost, NotApplied, Reject
+from fencepost import Context, Fencepost, NotApplied, Reject
 from fencepost.bridge.genesis import begin
 from fencepost.bridge.run import run_bridge
 from fencepost.bridge.shelf import Shelf
