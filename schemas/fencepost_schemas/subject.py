@@ -7,7 +7,6 @@ otherwise turn one message into many.
 
 import hashlib
 import re
-from base64 import b32encode
 
 import msgspec
 
@@ -16,6 +15,8 @@ from fencepost_schemas.standing import Standing
 
 _SLUG = re.compile(rf"[a-z0-9]([a-z0-9-]{{0,{SLUG_CHARS_MAX - 2}}}[a-z0-9])?")
 _GENERATION = re.compile(r"[0-9]{4,}-[a-z2-7]{8}")
+_BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
+_PAIRS = [first + second for first in _BASE32 for second in _BASE32]
 _TOKEN = re.compile(r"[a-z0-9-]{1,64}")
 
 
@@ -45,7 +46,13 @@ def digest_token(*parts: str, chars: int = 26) -> str:
         encoded = part.encode("utf-8", "surrogatepass")
         hashed.update(len(encoded).to_bytes(8, "big"))
         hashed.update(encoded)
-    return b32encode(hashed.digest()).decode().lower().rstrip("=")[:chars]
+    return _base32(hashed.digest())[:chars]
+
+
+def _base32(digest: bytes) -> str:
+    """Return 16 bytes in lower-case base32, unpadded; the library's takes ten times longer."""
+    number = int.from_bytes(digest, "big") << 2
+    return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
 
 
 def lane_of(key: str) -> int:

@@ -36,7 +36,7 @@ from fencepost_policies.plan import (
     Terms,
     Verified,
 )
-from fencepost_schemas.row import Row, UnknownRowVersion
+from fencepost_schemas.row import Row, State, UnknownRowVersion
 from fencepost_schemas.subject import Subjects
 
 log = logging.getLogger("fencepost.pool")
@@ -92,6 +92,16 @@ class Driver:
         self._owner = owner
         self._reached = reached
         self._queues: dict[str, _Queue] = {}
+        self._terms = {
+            handler.name: Terms(
+                attempts_max=handler.attempts_max,
+                barrier=handler.barrier,
+                verifiable=handler.name in app.checkers,
+                sink_ms=int(handler.sink_retention_s * S_TO_MS),
+                parked_over_ms=int(pool.ack_wait_s * S_TO_MS),
+            )
+            for handler in app.handlers.values()
+        }
 
     def start(self, handler: Handler) -> Start:
         """Return a fresh offer to run this handler."""
@@ -100,13 +110,7 @@ class Driver:
             owner=self._owner,
             lease_ms=int(self._pool.lease_s * S_TO_MS),
             timeout_ms=int(self._pool.handler_timeout_s * S_TO_MS),
-            terms=Terms(
-                attempts_max=handler.attempts_max,
-                barrier=handler.barrier,
-                verifiable=handler.name in self._app.checkers,
-                sink_ms=int(handler.sink_retention_s * S_TO_MS),
-                parked_over_ms=int(self._pool.ack_wait_s * S_TO_MS),
-            ),
+            terms=self._terms[handler.name],
         )
 
     async def arrived(self, work: Work, ruled: Ruled) -> Done:
@@ -175,7 +179,7 @@ class Driver:
         the claim was taken. The quarantine, behind which an answer may have the handler run again,
         covers a start within the lease and no later one.
         """
-        terms = self.start(work.handler).terms
+        terms = self._terms[work.handler.name]
         if self._clock.now_ms() >= row.lease_until_ms:
             late = Finished(row.claim, Outcome.NOT_APPLIED, error="claimed too late to begin")
             return msgspec.structs.replace(late, terms=terms), row, revision
@@ -231,12 +235,12 @@ class Driver:
 
     async def _write(self, work: Work, row: Row, revision: int) -> int | Found | None:
         """Return the new revision, what stands instead, or None for a record beside the row."""
-        subject = row_subject(self._subjects, row.handler, row.namespace, row.key)
-        if subject != work.row_subject:
+        if row.state is State.CONFLICT:
             # A conflict is recorded beside the row it conflicts with; once is enough.
+            subject = row_subject(self._subjects, row.handler, row.namespace, row.key)
             await self._ledger.write(subject, row, 0)
             return None
-        result = await self._ledger.write(subject, row, revision)
+        result = await self._ledger.write(work.row_subject, row, revision)
         return result if isinstance(result, Found) else result.revision
 
     async def _settle(self, work: Work, plan: Plan, row: Row | None, trace: str) -> Done:

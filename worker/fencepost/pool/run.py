@@ -7,7 +7,8 @@ import hashlib
 import logging
 import threading
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Any
 
 import msgspec
 from opentelemetry.trace import Span
@@ -46,19 +47,20 @@ async def run_handler(attempt: Attempt, pool: Pool, world: World) -> Finished:
     have come after the effect. Only a barrier knows better.
     """
     work, row = attempt.work, attempt.row
-    bounds = wait_bounds(row.attempt, first_s=pool.retry_first_s, longest_s=pool.retry_longest_s)
-    retry_ms = int(world.draw_s(bounds) * 1000)
     _name_task(attempt.running.shown)
     limit = Limit(pool, attempt.lease_left_s)
     with _span(work, row, work.carrier.headers):
         try:
             result = await _call(attempt, limit)
         except Superseded as over:
-            return Finished(row.claim, Outcome.NOT_APPLIED, error=str(over), retry_ms=retry_ms)
+            return Finished(row.claim, Outcome.NOT_APPLIED, error=str(over))
         except (Exception, asyncio.CancelledError) as error:  # whatever a handler may raise
             if _stopped(error):
                 raise
-            return _ended(attempt, error, limit.text, retry_ms)
+            bounds = wait_bounds(
+                row.attempt, first_s=pool.retry_first_s, longest_s=pool.retry_longest_s
+            )
+            return _ended(attempt, error, limit.text, int(world.draw_s(bounds) * 1000))
     return Finished(row.claim, Outcome.APPLIED, result_digest=_digest(result))
 
 
@@ -76,10 +78,9 @@ async def _call(attempt: Attempt, limit: "Limit") -> object:
     if handler.threaded:
         call = _in_thread(lambda: handler.function(work.payload, **arguments), handler.name)
         return await limit.wait_for_thread(call, handler.name)
-    async with limit.over():
-        made = handler.function(work.payload, **arguments)
-        assert asyncio.iscoroutine(made)
-        return await made
+    made = handler.function(work.payload, **arguments)
+    assert asyncio.iscoroutine(made)
+    return await limit.hold(made)
 
 
 def _ended(attempt: Attempt, error: BaseException, limit: str, retry_ms: int) -> Finished:
@@ -114,31 +115,31 @@ class Limit:
         self._pool = pool
         self._lease_left_s = lease_left_s
 
-    @contextlib.asynccontextmanager
-    async def over(self) -> AsyncIterator[None]:
-        """Cancel what runs inside at the end of its time, or shortly before its lease ends."""
+    async def hold(self, made: Coroutine[Any, Any, object]) -> object:
+        """Await what a handler made; cancel it at the end of its time, or before its lease ends."""
         loop = asyncio.get_running_loop()
-        limit = asyncio.timeout(self._pool.handler_timeout_s)
+        over_s = loop.time() + self._pool.handler_timeout_s
+        limit = asyncio.timeout(None)
         timer: asyncio.TimerHandle | None = None
 
         def look() -> None:
             nonlocal timer
-            left_s = self._lease_left_s() - self._pool.cancel_before_s
-            if left_s > 0:
-                timer = loop.call_later(left_s, look)
+            now_s = loop.time()
+            time_s = over_s - now_s
+            lease_s = self._lease_left_s() - self._pool.cancel_before_s
+            if time_s > 0 and lease_s > 0:
+                timer = loop.call_later(min(time_s, lease_s), look)
                 return
             self.text = "its lease could not be renewed, so it was stopped"
-            with contextlib.suppress(RuntimeError):
-                limit.reschedule(loop.time())
+            if time_s <= 0:
+                self.text = f"ran into its limit of {self._pool.handler_timeout_s:g} s"
+            with contextlib.suppress(RuntimeError):  # it has ended by itself meanwhile
+                limit.reschedule(now_s)
 
         try:
             async with limit:
                 look()
-                yield
-        except TimeoutError:
-            if limit.expired() and not self.text:
-                self.text = f"ran into its limit of {self._pool.handler_timeout_s:g} s"
-            raise
+                return await made
         finally:
             if timer is not None:
                 timer.cancel()
