@@ -37,5 +37,8 @@ class Dialect(Protocol):
     def counts(self, frame: Frame) -> bool:
         """Return True if this frame is an event of the source, which moves its position."""
 
+    def replayed(self, frame: Frame) -> bool:
+        """Return True if this frame says that all was replayed and what follows is live."""
+
     def type_of(self, frame: Frame) -> str:
         """Return the event's type, "" where there is none."""

@@ -111,6 +111,10 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return "result" in message or "error" in message
         return "id" not in message and method not in (ACKNOWLEDGED, *self.ignore)
 
+    def replayed(self, frame: Frame) -> bool:
+        """Return True for a priming event: the SDK sends it once a resumed stream is attached."""
+        return frame.id_seen and not frame.data
+
     def type_of(self, frame: Frame) -> str:
         message = _message(frame)
         if message is None:

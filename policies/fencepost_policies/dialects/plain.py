@@ -118,6 +118,10 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return True if this frame is an event of the source, and no heartbeat."""
         return frame.data is not None and frame.event not in self.ignore
 
+    def replayed(self, frame: Frame) -> bool:
+        """Return False: no plain source says so."""
+        return False
+
     def type_of(self, frame: Frame) -> str:
         """Return the event's type, "" where there is none or it is too long to be one."""
         found: object = frame.event

@@ -18,7 +18,7 @@ from fencepost_policies.witness import Hearing, Opening
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.limits import AUDIT_QUIET_S, HELD_S_MAX
 from fencepost_schemas.reason import Reason
-from fencepost_schemas.sse import Decoder, Frame
+from fencepost_schemas.sse import Decoder
 
 log = logging.getLogger("fencepost.bridge")
 
@@ -113,7 +113,10 @@ class Approach:
                 continue
             heard = await attempt.hear_out(owed_s=self._overlap_s, held_s=HELD_S_MAX)
             last_heard = attempt.hearing
-            if missed is None and (last_chance or heard in (Heard.READY, Heard.ENDED)):
+            # Some servers answer a position that they do not know with nothing, and an end.
+            refused_softly = heard is Heard.ENDED and attempt.barren
+            over = heard in (Heard.READY, Heard.ENDED) and not refused_softly
+            if missed is None and (last_chance or over):
                 return attempt, heard
             if missed is not None and attempt.hearing.overlapped:
                 await missed.close()
@@ -134,32 +137,30 @@ class Approach:
         hearing = attempt.hearing
         if self._speech.join != "racy" or attempt.ask is None or not hearing.overlapped:
             return
+        # A second replay that began before the first is over would miss what both of them miss.
+        if not await attempt.hear_replay(AUDIT_QUIET_S):
+            hearing.audited(refused="the first replay was too long to be held")
+            return
         try:
             audit = await self.open(stack, attempt.ask, None, last_chance=True)
-            frames = await _read_replay(audit)
+            heard = await audit.hear_out(owed_s=AUDIT_QUIET_S, held_s=AUDIT_QUIET_S)
+            whole = heard is Heard.READY and await audit.hear_replay(AUDIT_QUIET_S)
         except (SourceUnreachable, TurnedAway) as error:
             hearing.audited(refused=str(error))
             return
         if not audit.hearing.overlapped:
             hearing.audited(refused="the second replay did not begin with what we had")
             return
+        if not whole:
+            hearing.audited(refused="the second replay was too long to be held")
+            return
         await audit.close()
+        frames = audit.held
         ids = frozenset(frame.last_event_id for frame in frames if frame.id_seen)
         late = [frame for frame in attempt.held if frame.last_event_id not in ids]
         attempt.skip_ids = ids
         attempt.held = [*frames, *late]
         hearing.audited(refused="")
-
-
-async def _read_replay(audit: Attempt) -> list[Frame]:
-    """Return the new events of a replay: until it is quiet for a moment, or over."""
-    heard = await audit.hear_out(owed_s=AUDIT_QUIET_S, held_s=AUDIT_QUIET_S)
-    if heard is not Heard.READY:
-        return []
-    while (frame := await audit.next_within(AUDIT_QUIET_S)) is not None:
-        if frame.data is not None and audit.wanted(frame):
-            audit.held.append(frame)
-    return audit.held
 
 
 def _start_of(cursor: Cursor) -> str:

@@ -61,6 +61,7 @@ class Attempt:
         self._answer = answer
         self._reached = reached
         self._held_bytes = 0
+        self._replayed = False
         self._frames: deque[Frame] = deque()
         self._frames_bytes = 0
         self._changed = asyncio.Condition()
@@ -103,13 +104,35 @@ class Attempt:
                 owed_since_s = loop.time()
             self._reached("held")
 
+    async def hear_replay(self, quiet_s: float) -> bool:
+        """Hold what comes until the replay is over; return False where it is too long to hold.
+
+        It is over where the source says so, where it is quiet for so long, and at the end.
+        """
+        while not self._replayed:
+            if self._full():
+                return False
+            frame = await self.next_within(quiet_s)
+            if frame is None:
+                break
+            self._hear(frame)
+        return True
+
     def _hear(self, frame: Frame) -> None:
+        if not self.hearing.overlap.owing and self._dialect.replayed(frame):
+            self._replayed = True
         if not self.wanted(frame):
             return
         self.hearing.arrived(frame)
         if frame.data is not None and not self.hearing.overlap.repeat:
             self.held.append(frame)
             self._held_bytes += len(frame.data)
+
+    @property
+    def barren(self) -> bool:
+        """True where the connection came to a proper end, and brought no event at all."""
+        proper = self._ended and self._failure is None and not self._frames
+        return proper and not self.hearing.events
 
     def _full(self) -> bool:
         return len(self.held) >= HELD_FRAMES_MAX or self._held_bytes >= HELD_BYTES_MAX

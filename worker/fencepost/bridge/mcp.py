@@ -27,6 +27,7 @@ VERSION_META = "io.modelcontextprotocol/protocolVersion"
 INFO_META = "io.modelcontextprotocol/clientInfo"
 CAPABILITIES_META = "io.modelcontextprotocol/clientCapabilities"
 NOT_FOUND = 404
+BAD_REQUEST = 400
 
 
 class McpDoor:
@@ -51,7 +52,9 @@ class McpDoor:
         """Open the stream; an unknown session is asked for once more, then given up.
 
         One 404 may come from the wrong replica behind a balancer. After the second a stream that
-        was asked for by position is refused, and one that was not begins in a new session.
+        was asked for by position is refused, and one that was not begins in a new session. Many
+        servers say 400 of a session that they do not know; where no position was sent, there is
+        nothing else that they could refuse.
         """
         if not self._speech.resumable:
             async with self._transport.open(self._listen()) as response:
@@ -65,6 +68,8 @@ class McpDoor:
             if response.status == NOT_FOUND:
                 response = await stack.enter_async_context(self._stream(cursor, asked))
                 self._gone = response.status == NOT_FOUND
+            if response.status == BAD_REQUEST and not asked:
+                self._gone = True
             if self._gone and not asked:
                 await self._begin()
                 response = await stack.enter_async_context(self._stream(cursor, asked))
