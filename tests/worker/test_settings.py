@@ -95,7 +95,7 @@ def test_without_a_file_there_are_defaults(tmp_path: Path, monkeypatch: pytest.M
         ("[pool]\nrenew_s = 11\n", "3 x renew_s <= lease_s"),
         ("[pool]\nrenew_s = -1\n", "3 x renew_s <= lease_s"),
         ("[pool]\nrenew_s = 0\nhandler_timeout_s = 30\n", "handler_timeout_s < lease_s must"),
-        ("[pool]\nretry_longest_s = 0.5\n", "retry_first_s <= retry_longest_s"),
+        ("[pool]\nretry_longest_s = 0\n", "pool.retry_longest_s must be above 0"),
         ('[sources."Not A Name"]\nurl = "http://x"\nkeys = "none"\n', "Not A Name"),
         ('[sources.orders]\nkeys = "none"\n', "sources.orders: .*url"),
         ('[sources.orders]\nurl = "http://x"\n', "sources.orders: .*keys"),
