@@ -31,11 +31,11 @@ class ExportedRow(msgspec.Struct, frozen=True, tag_field="is", tag="row"):
 
     subject: str
     row: msgspec.Raw = msgspec.Raw(b"null")
-    raw: bytes = b""
+    raw: bytes | None = None
 
     @property
     def payload(self) -> bytes:
-        return self.raw or bytes(self.row)
+        return bytes(self.row) if self.raw is None else self.raw
 
 
 class ExportEnd(msgspec.Struct, frozen=True, tag_field="is", tag="end"):
@@ -55,7 +55,8 @@ def exported_row(subject: str, payload: bytes) -> ExportedRow:
         _any.decode(payload)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return ExportedRow(subject, raw=payload)
-    if b"\n" in payload or b"\r" in payload:
+    if b"\n" in payload or b"\r" in payload or payload != payload.strip():
+        # JSON that does not come back from within a line as it was.
         return ExportedRow(subject, raw=payload)
     return ExportedRow(subject, msgspec.Raw(payload))
 

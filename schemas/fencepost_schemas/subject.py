@@ -7,11 +7,15 @@ otherwise turn one message into many.
 
 import hashlib
 import re
+from functools import lru_cache
 
 import msgspec
 
 from fencepost_schemas.limits import LANES, SLUG_CHARS_MAX
 from fencepost_schemas.standing import Standing
+
+NAMES_KNOWN_MAX = 4_096
+"""Names and subjects that were checked before; each comes again with every event."""
 
 _SLUG = re.compile(rf"[a-z0-9]([a-z0-9-]{{0,{SLUG_CHARS_MAX - 2}}}[a-z0-9])?")
 _GENERATION = re.compile(r"[0-9]{4,}-[a-z2-7]{8}")
@@ -24,6 +28,7 @@ class BadSubject(ValueError):
     """A name or a subject that this house did not build."""
 
 
+@lru_cache(maxsize=NAMES_KNOWN_MAX)
 def slug(text: str) -> str:
     """Return `text` if it may stand in a subject as it is; raise BadSubject if not."""
     if not _SLUG.fullmatch(text):
@@ -67,6 +72,19 @@ class EventSubject(msgspec.Struct, frozen=True):
     lane: int
 
 
+@lru_cache(maxsize=NAMES_KNOWN_MAX)
+def _parse_event(prefix: str, subject: str) -> EventSubject:
+    parts = subject.split(".")
+    if len(parts) != 6 or parts[0] != prefix or parts[1] != "events":
+        raise BadSubject(f"{subject!r} is not an event's subject")
+    source, generation, standing, lane = parts[2:]
+    if standing not in list(Standing) or not re.fullmatch(r"[0-9]{2}", lane) or int(lane) >= LANES:
+        raise BadSubject(f"{subject!r} is not an event's subject")
+    return EventSubject(
+        slug(source), _checked(_GENERATION, generation), Standing(standing), int(lane)
+    )
+
+
 class Subjects(msgspec.Struct, frozen=True):
     """Builds and parses every subject under one prefix."""
 
@@ -83,19 +101,8 @@ class Subjects(msgspec.Struct, frozen=True):
         return f"{self.prefix}.events.{slug(source)}.{name}.{standing.value}.{lane:02d}"
 
     def parse_event(self, subject: str) -> EventSubject:
-        parts = subject.split(".")
-        if len(parts) != 6 or parts[0] != self.prefix or parts[1] != "events":
-            raise BadSubject(f"{subject!r} is not an event's subject")
-        source, generation, standing, lane = parts[2:]
-        if (
-            standing not in list(Standing)
-            or not re.fullmatch(r"[0-9]{2}", lane)
-            or int(lane) >= LANES
-        ):
-            raise BadSubject(f"{subject!r} is not an event's subject")
-        return EventSubject(
-            slug(source), _checked(_GENERATION, generation), Standing(standing), int(lane)
-        )
+        """Return what an event's subject says; raise BadSubject for any other."""
+        return _parse_event(self.prefix, subject)
 
     def events_of(self, source: str | None = None) -> str:
         """The filter over one source's events, or over all."""

@@ -19,7 +19,7 @@ from fencepost.pool.leases import Running
 from fencepost.pool.work import Work
 from fencepost.ports import World
 from fencepost.settings import Pool
-from fencepost.telemetry import PROCESS, remote_context, tracer
+from fencepost.telemetry import PROCESS, remote_context, traced, tracer
 from fencepost_policies.plan import Finished, Outcome
 from fencepost_policies.retry import wait_bounds
 from fencepost_schemas.row import Row
@@ -49,7 +49,7 @@ async def run_handler(attempt: Attempt, pool: Pool, world: World) -> Finished:
     work, row = attempt.work, attempt.row
     _name_task(attempt.running.shown)
     limit = Limit(pool, attempt.lease_left_s)
-    with _span(work, row, work.carrier.headers):
+    with _span(work, row, work.carrier.headers) if traced() else contextlib.nullcontext():
         try:
             result = await _call(attempt, limit)
         except Superseded as over:
