@@ -61,7 +61,8 @@ def described_letter(report: LetterReport) -> list[str]:
         f"  reason    {letter.reason or '-'}",
         f"  attempts  {letter.attempts or '-'}",
         f"  row       {_row_line(report)}",
-        f"  event     {letter.type} at {letter.position!r} of {letter.source or '-'}",
+        f"  event     {letter.type} at {letter.position!r} of {letter.source or '-'}, "
+        f"key {letter.key or '-'}",
     ]
     lines += [f"  header    {name}: {value}" for name, value in sorted(letter.headers.items())]
     text = letter.payload.decode("utf-8", "backslashreplace")
