@@ -116,14 +116,16 @@ def _signal_of_claim(
 def _signal_of_answer(row: Row | None, given: Answered, now_ms: int) -> Signal:
     """An answer carries its work until the row is terminal or parked again, as an event does."""
     if row is None:
-        return Signal.FENCED
+        return Signal.OVERTAKEN
     if given.ruling is Ruling.RETRY and row.state in _RUNNING:
         if now_ms < row.lease_until_ms:
             return Signal.LEASE_RUNS
         return Signal.LEASE_OVER if row.state is State.STARTED else Signal.MAY_RUN
     if given.ruling is Ruling.RETRY and row.state is State.RETRY_WAIT:
         return Signal.NOT_DUE if now_ms < row.due_ms else Signal.MAY_RUN
-    if row.attempt != given.attempt or row.state not in (State.IN_DOUBT, State.REFUSED):
+    replayed = row.state is State.REJECTED and given.ruling is Ruling.RETRY
+    waits = row.state in (State.IN_DOUBT, State.REFUSED) or replayed
+    if row.attempt != given.attempt or not waits:
         return Signal.OVERTAKEN
     if given.ruling is Ruling.RETRY and now_ms < row.quarantine_until_ms:
         return Signal.QUARANTINED
@@ -216,6 +218,9 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
     **{(state, Signal.OVERTAKEN): moves.moot for state in State},
     (State.IN_DOUBT, Signal.OVERTAKEN): moves.ask_again,
     (State.REJECTED, Signal.OVERTAKEN): moves.bury_again,
+    (State.REJECTED, Signal.RULED_RETRY): moves.start,
+    (State.REJECTED, Signal.QUARANTINED): moves.wait_out_quarantine,
+    (None, Signal.OVERTAKEN): moves.moot,
     (State.REFUSED, Signal.RULED_RETRY): moves.moot,
     (State.REFUSED, Signal.QUARANTINED): moves.moot,
 }

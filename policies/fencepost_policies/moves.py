@@ -35,7 +35,7 @@ def start(row: Row | None, given: Given, now_ms: int) -> Plan:
     begun = row if row is not None else _fresh(given, State.STARTED, now_ms)
     if isinstance(given, Arrived):
         begun = _brought_by(begun, given)
-    if isinstance(given, Verified) or begun.state is State.IN_DOUBT:
+    if isinstance(given, Verified) or begun.state in (State.IN_DOUBT, State.REJECTED):
         # A checker or a person says that no attempt so far reached the receiver.
         begun = _unknown_to_the_receiver(begun)
     offer = given.start
@@ -106,6 +106,11 @@ def _without_this_attempt(row: Row) -> Row:
 
 def _unknown_to_the_receiver(row: Row) -> Row:
     return msgspec.structs.replace(row, sink_until_ms=0, sink_attempt=0)
+
+
+def release(row: Row, now_ms: int) -> Plan:
+    """End the lease of a worker that a person knows to be dead; its quarantine stays."""
+    return Plan(write=msgspec.structs.replace(row, lease_until_ms=now_ms, changed_ms=now_ms))
 
 
 def _actor(given: Given) -> str:

@@ -40,7 +40,7 @@ _MEANINGS = {
     Ruling.ACCEPT: "take it from here: apply everything after the seam, with or without a key",
     Ruling.DISCARD: "apply nothing of it, neither what waits nor what this one still brings",
     Ruling.APPLIED: "it did happen: mark it applied",
-    Ruling.RETRY: "it did not happen: run it again",
+    Ruling.RETRY: "it did not happen: run it once more",
     Ruling.RESUME: "the cause is mended: go on with what waits, and with what comes",
 }
 assert set(_MEANINGS) == set(Ruling), "every Ruling has a meaning"
@@ -50,6 +50,8 @@ class QuestionKind(StrEnum):
     SEAM = "seam"
     DOUBT = "doubt"
     REFUSAL = "refusal"
+    REJECTION = "rejection"
+    """A dead letter: shall it be tried once more?"""
     PAUSE = "pause"
     """A handler that got into doubt again and again: is what it needs still there?"""
 
@@ -63,6 +65,7 @@ _RULINGS = {
     QuestionKind.SEAM: (Ruling.SAME, Ruling.RECONCILE, Ruling.ACCEPT, Ruling.DISCARD),
     QuestionKind.DOUBT: (Ruling.APPLIED, Ruling.RETRY, Ruling.DISCARD),
     QuestionKind.REFUSAL: (Ruling.APPLIED, Ruling.DISCARD),
+    QuestionKind.REJECTION: (Ruling.RETRY,),
     QuestionKind.PAUSE: (Ruling.RESUME,),
 }
 

@@ -40,7 +40,9 @@ class State(StrEnum):
 
     @property
     def terminal(self) -> bool:
-        """True where nothing can ever change the row again."""
+        """True where nothing can ever change the row again, but for a person's replay of what was
+        rejected.
+        """
         return self in (State.APPLIED, State.REJECTED, State.DENIED, State.CONFLICT)
 
     @property

@@ -189,6 +189,9 @@ EXPECTED: dict[tuple[State | None, Signal], Expect] = {
     (State.IN_DOUBT, Signal.OVERTAKEN): ASK,
     **{(state, word): SKIP for state in TERMINAL for word in (*ARRIVALS, Signal.OVERTAKEN)},
     **{(State.REJECTED, word): BURY_AGAIN for word in ARRIVALS},
+    (State.REJECTED, Signal.RULED_RETRY): RUN,
+    (State.REJECTED, Signal.QUARANTINED): LATER,
+    (None, Signal.OVERTAKEN): SKIP,
     (State.STARTED, Signal.OVERTAKEN): SKIP,
     (State.RETRY_WAIT, Signal.OVERTAKEN): SKIP,
     (State.PENDING, Signal.OVERTAKEN): SKIP,
@@ -543,10 +546,13 @@ def test_every_word_can_reach_some_state(word: Signal) -> None:
 
 @pytest.mark.parametrize("state", State)
 def test_every_state_that_is_not_terminal_has_a_way_on(state: State) -> None:
-    """From each state some word leads to a write; from a terminal one only to a conflict."""
+    """From each state some word leads to a write; from a terminal one only to a conflict.
+
+    What was rejected goes on at a person's word, and at no other.
+    """
     writes = {
         expected.write
-        for (at, _), expected in EXPECTED.items()
-        if at is state and expected.write is not None
-    }
+        for (at, word), expected in EXPECTED.items()
+        if at is state and expected.write is not None and word is not Signal.RULED_RETRY
+    } | ({State.STARTED} if state is State.IN_DOUBT else set())
     assert state.terminal is (writes == {State.CONFLICT})

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from fencepost.broker.embedded import EmbeddedBroker
+from fencepost_schemas.event import fingerprint_of
 from fencepost_schemas.row import State
 from kit.command import configure, run_command
 from kit.house import house
@@ -127,3 +128,27 @@ async def test_no_broker(tmp_path: Path) -> None:
     ran = await run_command("dead", "ls", folder=tmp_path)
     assert 3 == ran.code
     assert ran.complaint.startswith("no broker answers at nats://127.0.0.1:9 (")
+
+
+async def test_a_letter_is_replayed(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """The question and its answer stand; a letter that names no row is refused."""
+    async with house(broker, SOURCE) as home:
+        await home.init()
+        payload = b'{"k":"a"}'
+        rejected = row("k:a", State.REJECTED, attempt=3, fingerprint=fingerprint_of(payload))
+        await put(home, rejected)
+        good = await bury(home, payload=payload, row=place_of(rejected))
+        lost = await bury(home, "b")
+        unsaid = await fencepost(home, tmp_path, "dead", "replay", str(good))
+        assert 2 == unsaid.code
+        replayed = await fencepost(
+            home, tmp_path, "dead", "replay", str(good), "--yes", "--actor", "ada", "--json"
+        )
+        assert (0, "retry", "ada") == (
+            replayed.code,
+            json.loads(replayed.out)["ruling"],
+            json.loads(replayed.out)["actor"],
+        )
+        refused = await fencepost(home, tmp_path, "dead", "replay", str(lost), "--yes")
+        assert 1 == refused.code
+        assert "names no row" in refused.err

@@ -2,7 +2,9 @@
 
 import msgspec
 import pytest
+from msgspec import Struct
 
+from fencepost import Fencepost, Reject
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.desk.graves import Graves, letter_of
 from fencepost.errors import NotFine, UsageError
@@ -12,6 +14,7 @@ from fencepost_schemas.row import State
 from kit.house import House, house
 from kit.pool import SOURCE, Runs, app_with, dead, event, publish, settle, states, working
 from kit.rows import audit, bury, place_of, put, put_raw, row
+from kit.wait import until
 
 
 def graves_of(home: House) -> Graves:
@@ -118,3 +121,104 @@ async def test_a_letter_is_dropped(broker: EmbeddedBroker) -> None:
     assert ("ada", "dropped a dead letter") == (entry.actor, entry.action)
     assert f"fp.dead.charge {sequence}" == entry.subject
     assert "no such account" in entry.detail
+
+
+# --- once more ----------------------------------------------------------------------------------
+def app_that_is_mended(runs: Runs, mended: list[bool]) -> Fencepost:
+    """Return an app whose handler rejects everything until it is mended."""
+
+    async def behave(payload: bytes, ctx: object) -> None:
+        if not mended:
+            raise Reject("no such account")
+
+    return app_with(runs, behave)
+
+
+async def test_a_letter_is_tried_once_more(broker: EmbeddedBroker) -> None:
+    """One more attempt of the same row, on the word of whoever says so; a second word is late."""
+    runs, mended = Runs(), list[bool]()
+    async with house(broker, SOURCE) as home:
+        await home.init()
+        graves = graves_of(home)
+        async with working(home, app_that_is_mended(runs, mended)):
+            await publish(home, event("a"))
+            await settle(home)
+            (letter,) = (await graves.page()).letters
+            mended.append(True)
+            answer = await graves.replay(letter, "ada")
+            await until(lambda: len(runs.done) == 1, "the event to be run again")
+            await settle(home)
+            with pytest.raises(NotFine, match="its row is applied"):
+                await graves.replay(letter, "ada")
+        (final,) = await home.rows()
+        entries = await home.book.entries(answered=True)
+        said = [(entry.actor, entry.action) for entry in await audit(home)]
+    assert (State.APPLIED, 2, "ada") == (final.state, final.attempt, final.actor)
+    assert [answer.question] == [entry.question.id for entry in entries]
+    assert [("ada", "answered retry")] == said
+
+
+async def test_a_letter_that_fails_again_is_another_letter(broker: EmbeddedBroker) -> None:
+    """Each attempt that is rejected can be tried once more, and the old letter cannot."""
+    runs = Runs()
+    async with house(broker, SOURCE) as home:
+        await home.init()
+        graves = graves_of(home)
+        async with working(home, app_that_is_mended(runs, [])):
+            await publish(home, event("a"))
+            await settle(home)
+            (first,) = (await graves.page()).letters
+            await graves.replay(first, "ada")
+
+            async def buried_again() -> bool:
+                return len((await graves.page()).letters) == 2
+
+            await until(buried_again, "a second letter")
+            await settle(home)
+            _, second = (await graves.page()).letters
+            with pytest.raises(NotFine, match="not what was rejected"):
+                await graves.replay(first, "ada")
+            await graves.replay(second, "ada")
+            await until(lambda: len(runs.started) == 3, "a third attempt")
+            await settle(home)
+
+
+async def test_what_cannot_be_read_is_buried_again(broker: EmbeddedBroker) -> None:
+    """The handler never sees what it does not take, whoever wishes it."""
+    app = Fencepost("shop")
+    seen: list[object] = []
+
+    @app.on("task", name="charge")
+    async def charge(task: Struct) -> None:
+        seen.append(task)
+
+    async with house(broker, SOURCE) as home:
+        await home.init()
+        graves = graves_of(home)
+        async with working(home, app):
+            await publish(home, event("a", payload=b"[1]"))
+            await settle(home)
+            (letter,) = (await graves.page()).letters
+            await graves.replay(letter, "ada")
+
+            async def buried_again() -> bool:
+                return len((await graves.page()).letters) == 2
+
+            await until(buried_again, "a second letter")
+            await settle(home)
+        assert State.REJECTED is (await states(home))["k:a"]
+    assert [] == seen
+
+
+async def test_a_conflict_cannot_be_tried_again(broker: EmbeddedBroker) -> None:
+    """Its letter names the first row, which has nothing to do with these bytes."""
+    async with house(broker, SOURCE) as home:
+        await home.init()
+        async with working(home, app_with(Runs())):
+            await publish(home, event("a"))
+            await settle(home)
+            await publish(home, event("a", "2", payload=b'{"k":"a","other":1}'))
+            await settle(home)
+        (letter,) = (await graves_of(home).page()).letters
+        with pytest.raises(NotFine, match="cannot be tried again"):
+            await graves_of(home).replay(letter, "ada")

@@ -19,7 +19,9 @@ from fencepost_schemas.subject import Subjects
 T = TypeVar("T")
 SequenceArgument = Annotated[int, typer.Argument(min=1, help="The letter's number, as ls gives it")]
 
-dead = typer.Typer(no_args_is_help=True, help="List, show and drop events that cannot be applied.")
+dead = typer.Typer(
+    no_args_is_help=True, help="List, show, replay and drop events that cannot be applied."
+)
 
 
 @dead.command("ls")
@@ -66,6 +68,31 @@ def show(
         return
     for line in described_letter(report):
         typer.echo(plain(line))
+
+
+@dead.command("replay")
+def replay(
+    letter: SequenceArgument,
+    actor: ActorOption = None,
+    yes: YesOption = False,
+    config: ConfigOption = None,
+    server: ServerOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Have one dead letter tried once more, as one more attempt of its row."""
+    name = actor_of(actor)
+    settings = settings_from(config, server)
+    found = _at_the_graves(settings, lambda graves: graves.letter(letter))
+    meaning = f"dead letter {letter} of {found.handler} ({found.reason}) is tried once more"
+    confirm([plain(meaning)], yes=yes)
+    answer = _at_the_graves(settings, lambda graves: graves.replay(found, name))
+    if as_json:
+        print_json(answer)
+    else:
+        typer.echo(
+            f"dead letter {letter} is tried once more, by {name}; see `fencepost questions show "
+            f"{answer.question}`, and drop the letter once it has gone well"
+        )
 
 
 @dead.command("drop")

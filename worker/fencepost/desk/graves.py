@@ -6,11 +6,21 @@ import msgspec
 
 from fencepost.clock import RealWorld
 from fencepost.desk.audit import Audit, checked_actor
+from fencepost.desk.book import Book
 from fencepost.desk.rows import RowEntry, entry_of
 from fencepost.desk.sweep import Keeper, Told, asked, nobody, sweep
 from fencepost.errors import NotFine, UsageError
-from fencepost.ports import StoredMessage, World
-from fencepost_schemas.event import BadEvent, ClassifiedEvent, event_of
+from fencepost.ports import Message, NotStored, StoredMessage, World
+from fencepost_schemas.event import BadEvent, ClassifiedEvent, event_of, fingerprint_of
+from fencepost_schemas.question import (
+    Answer,
+    Held,
+    Question,
+    QuestionKind,
+    Ruling,
+    row_question_id,
+)
+from fencepost_schemas.row import Row, State
 from fencepost_schemas.subject import DEAD, LEDGER, BadSubject, Subjects
 
 OWN = "fencepost-"
@@ -73,6 +83,12 @@ def letter_of(stored: StoredMessage) -> Letter:
     )
 
 
+def _is_about(letter: Letter, row: Row) -> bool:
+    """Return True if this letter holds the event that the row was rejected for."""
+    same = fingerprint_of(letter.payload) == row.fingerprint
+    return same and letter.attempts == str(row.attempt)
+
+
 def _event_in(stored: StoredMessage) -> ClassifiedEvent | None:
     try:
         return event_of(stored.headers, stored.payload)
@@ -131,6 +147,46 @@ class Graves:
             return LetterReport(letter, None)
         stored = await self._connection.last(LEDGER, subject)
         return LetterReport(letter, entry_of(stored) if stored is not None else None)
+
+    async def replay(self, letter: Letter, actor: str) -> Answer:
+        """Have a dead letter tried once more: a question of its own, and at once its answer.
+
+        Raises NotFine where its row is not the one that was rejected, or has moved on.
+        """
+        checked_actor(actor)
+        report = await self.report(letter.sequence)
+        row = report.row.row if report.row is not None else None
+        if report.row is None or row is None:
+            raise NotFine(f"dead letter {letter.sequence} names no row that could be tried again")
+        if row.state is not State.REJECTED or not _is_about(letter, row):
+            raise NotFine(
+                f"dead letter {letter.sequence}: its row is {row.state}, and not what was rejected "
+                "in this letter; a conflict or a row that went on cannot be tried again"
+            )
+        event = Held("", letter.headers, letter.payload, letter.app, letter.handler)
+        question = Question(
+            id=row_question_id(QuestionKind.REJECTION, report.row.subject, row.attempt),
+            kind=QuestionKind.REJECTION,
+            source=letter.source,
+            generation=row.generation,
+            standing=row.standing,
+            asked_ms=self._world.wall_ms(),
+            text=f"{letter.handler} rejected this event ({letter.reason}). Once more?",
+            event=event,
+            row=report.row.subject,
+            key=row.key,
+            attempt=row.attempt,
+            effect=row.effect,
+            error=row.error,
+            handler=letter.handler,
+        )
+        subject = self._subjects.question(question.source, question.id)
+        message = Message(subject, msgspec.json.encode(question), expect=0)
+        reply = await self._connection.store(message)
+        if isinstance(reply, NotStored) and not reply.conflict:
+            raise NotFine(f"the replay is not taken: {reply.text} ({reply.error})")
+        book = Book(self._connection, self._subjects, self._world)
+        return await book.answer(question.id, Ruling.RETRY, actor, f"dead letter {letter.sequence}")
 
     async def drop(self, letter: Letter, actor: str) -> None:
         """Remove one dead letter for good; its ledger row stays what it is."""

@@ -14,6 +14,7 @@ from fencepost.desk.audit import Audit, checked_actor
 from fencepost.desk.sweep import Keeper, Told, nobody, sweep
 from fencepost.errors import NotFine, UsageError
 from fencepost.ports import Message, NotStored, StoredMessage, World
+from fencepost_policies.moves import release
 from fencepost_schemas.row import Row, State, UnknownRowVersion, decode_row, encode_row
 from fencepost_schemas.subject import LEDGER, BadSubject, Subjects, digest_token
 
@@ -160,7 +161,8 @@ class Rows:
         assert entry.row is not None
         now_ms = await self._connection.clock_ms(LEDGER)
         self._check_releasable(entry, entry.row, now_ms)
-        released = msgspec.structs.replace(entry.row, lease_until_ms=now_ms, changed_ms=now_ms)
+        released = release(entry.row, now_ms).write
+        assert released is not None
         message = Message(entry.subject, encode_row(released), expect=entry.revision)
         reply = await self._connection.store(message)
         if isinstance(reply, NotStored):

@@ -15,7 +15,7 @@ from fencepost.pool.pauses import Pauses
 from fencepost.pool.seams import Seams
 from fencepost.ports import Broker, Delivery
 from fencepost_policies.plan import Answered, Settlement
-from fencepost_schemas.question import Answer, Held, Question, QuestionKind
+from fencepost_schemas.question import Answer, Held, Question, QuestionKind, Ruling
 from fencepost_schemas.subject import QUESTIONS, BadSubject, Subjects, slug
 
 log = logging.getLogger("fencepost.pool")
@@ -88,7 +88,13 @@ class Answers:
         answered = Answered(
             answer.ruling, answer.actor, question.attempt, self._driver.start(work.handler)
         )
-        return [await self._driver.answered(work, answered)]
+        if not work.undecodable:
+            done = await self._driver.answered(work, answered)
+            if done.row is not None or answer.ruling is not Ruling.RETRY:
+                return [done]
+            log.warning("%s: its row is gone; it is run as an event that is new", question.id)
+        # What cannot be read goes to the dead again, and not to the handler.
+        return [await self._driver.arrived(work, await self._seams.ruled_on(work))]
 
     async def _carry_out_held(self, answer: Answer, message: Delivery) -> list[Done]:
         """Carry an answer out for everything that is held under it; what comes later finds it."""

@@ -53,6 +53,10 @@ class Seams:
         ruled = await self._rulings.of(event)
         return make_work(handler, event, held, ruled, self._subjects, reply)
 
+    async def ruled_on(self, work: Work) -> Ruled:
+        """Return what holds for the generation of this work's event."""
+        return await self._rulings.of(work.event)
+
     def place_of(self, work: Work) -> str:
         """Return where this work's event is held, or would be, as long as nothing is ruled."""
         return held_subject(self._subjects, self._under(work, Ruled(None, work.event.generation)))

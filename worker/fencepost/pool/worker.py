@@ -182,5 +182,6 @@ async def check_identity(connection: Broker, subjects: Subjects, identity: str |
             raise LedgerDiffers(
                 f"source {cursor.source} is pinned to ledger {cursor.ledger}, but this ledger is "
                 f"{identity}: it was made again or restored, and does not know what was applied. "
-                f"Bring back the broker's data that holds {cursor.ledger}"
+                f"Bring back the broker's data that holds {cursor.ledger}, or a copy of it "
+                "(`fencepost ledger import`), or go on in doubt (`fencepost ledger adopt`)"
             )
