@@ -21,7 +21,12 @@ class Dialect(Protocol):
 
     @property
     def covers(self) -> bool:
-        """True where the next resume has to look at the join of this one again."""
+        """True where the next resume has to look at the join of this one again, unless an audit
+        has done so."""
+
+    @property
+    def replays_unasked(self) -> bool:
+        """True where a connection that asked for no position may begin with a replay."""
 
     def asks(self, cursor: Cursor, published: Mapping[str, str] | None = None) -> tuple[Ask, ...]:
         """Return what to ask a source for, the best proof first; nothing where there is none.

@@ -66,7 +66,11 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def covers(self) -> bool:
-        return self.resumable and self.join == "unknown"
+        return self.resumable and self.join != "atomic"
+
+    @property
+    def replays_unasked(self) -> bool:
+        return False
 
     def asks(self, cursor: Cursor, published: Mapping[str, str] | None = None) -> tuple[Ask, ...]:
         if not self.resumable:

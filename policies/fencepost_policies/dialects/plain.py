@@ -68,7 +68,11 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def covers(self) -> bool:
-        return self._probes and self.join == "unknown"
+        return self._probes and self.join != "atomic"
+
+    @property
+    def replays_unasked(self) -> bool:
+        return True
 
     def asks(self, cursor: Cursor, published: Mapping[str, str] | None = None) -> tuple[Ask, ...]:
         """Return what to ask a source for, the best proof first.

@@ -19,6 +19,7 @@ from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.limits import AUDIT_QUIET_S, HELD_S_MAX
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Decoder
+from fencepost_schemas.subject import digest_token
 
 log = logging.getLogger("fencepost.bridge")
 
@@ -90,6 +91,12 @@ class Approach:
         stack.push_async_callback(attempt.close)
         return attempt
 
+    def in_session(self) -> bool:
+        """Return False where the source has given us another session than our position is of."""
+        cursor = self._lineage.cursor
+        session = self._door.session or cursor.session
+        return not session or not cursor.token or digest_token(session) == cursor.token
+
     async def probe(
         self, stack: AsyncExitStack, asks: Sequence[Ask], refused: Hearing | None
     ) -> tuple[Attempt, Heard]:
@@ -103,6 +110,10 @@ class Approach:
         last_heard: Hearing | None = None
         for number, ask in enumerate(asks or (None,), 1):
             last_chance = number >= len(asks)
+            if missed is not None and self._speech.join == "racy":
+                # The MCP Python SDK has one stream a session, and gives it to a second request that
+                # comes while the first is about to get it: the first one then stays silent.
+                await missed.hear_replay(AUDIT_QUIET_S)
             try:
                 attempt = await self.open(stack, ask, refused, last_chance=last_chance)
             except (SourceUnreachable, TurnedAway) as error:
@@ -128,6 +139,10 @@ class Approach:
         assert missed is not None
         missed.hearing.concede(last_heard if last_heard is not missed.hearing else None)
         return missed, Heard.READY
+
+    async def news(self, attempt: Attempt) -> bool:
+        """Where nothing but repeats came, wait for more; return False where the end came first."""
+        return not attempt.hearing.events or await attempt.hear_news(HELD_S_MAX)
 
     async def audit(self, stack: AsyncExitStack, attempt: Attempt) -> None:
         """Where the join is known to lose, read the replay once more while this one stays attached.

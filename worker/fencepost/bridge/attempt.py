@@ -118,6 +118,16 @@ class Attempt:
             self._hear(frame)
         return True
 
+    async def hear_news(self, limit_s: float) -> bool:
+        """Wait until something new is held; return False where the connection ends before."""
+        deadline_s = asyncio.get_running_loop().time() + limit_s
+        while not self.held:
+            frame = await self._next(deadline_s)
+            if frame is None:
+                return not self._ended
+            self._hear(frame)
+        return True
+
     def _hear(self, frame: Frame) -> None:
         if not self.hearing.overlap.owing and self._dialect.replayed(frame):
             self._replayed = True

@@ -153,7 +153,7 @@ class Follower:
         await self._lineage.look_for_ruling()
         cursor = self._lineage.cursor
         asks: tuple[Ask, ...] = ()
-        if refused is None:
+        if refused is None and self._approach.in_session():
             published = await self._lineage.published_since_join()
             asks = self.source.speech.asks(cursor, published)
         given_up = self._silences >= SILENT_PROBES_MAX
@@ -175,6 +175,13 @@ class Follower:
                 if heard is Heard.ENDED:
                     return Ending.CLOSED if self._refused is None else Ending.REFUSED
                 await self._approach.audit(stack, attempt)
+                verdict = judge(attempt.hearing.evidence())
+                if verdict.kind is not Standing.RESUMED and not await self._approach.news(attempt):
+                    # Only repeats came, and a generation begins with something new: until then the
+                    # cursor that we have is worth more than an empty one.
+                    self._remember_retry(attempt)
+                    attempt.check()
+                    return Ending.CLOSED
                 self._judge(attempt)
                 await self._read_on(attempt)
         return Ending.CLOSED

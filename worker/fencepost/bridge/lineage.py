@@ -22,6 +22,7 @@ from fencepost_policies.overlap import data_digest, digest_of, remember
 from fencepost_schemas.cursor import Cursor, Mark, Position
 from fencepost_schemas.limits import COVER_EVENTS_MAX
 from fencepost_schemas.question import Ruling
+from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Frame
 from fencepost_schemas.standing import Standing
 from fencepost_schemas.verdict import EpochRecord, Gap, Verdict
@@ -126,7 +127,7 @@ class Lineage:
             self._ruling = None
         self.cursor = msgspec.structs.replace(turned.cursor, token=token or turned.cursor.token)
         self._verdict = verdict.kind
-        self._keep_join(verdict, covered)
+        self._keep_join(verdict, covered, asked)
         record = EpochRecord(
             source=self.name,
             generation=self.cursor.generation,
@@ -173,20 +174,25 @@ class Lineage:
             )
         return gap
 
-    def _keep_join(self, verdict: Verdict, covered: Covered | None) -> None:
+    def _keep_join(self, verdict: Verdict, covered: Covered | None, asked: str) -> None:
         """Keep what the next resume needs to look at this connection's join."""
-        before, sequence = self.cursor, self.outbox.revision
+        before, sequence, speech = self.cursor, self.outbox.revision, self._source.speech
         self._behind_late = None
-        if not self._source.speech.covers:
-            self.cursor = msgspec.structs.replace(before, seam=None)
-        elif verdict.kind is not Standing.RESUMED:
-            self.cursor = begun(before, sequence)
-        elif covered is not None and covered.late:
+        if verdict.kind is not Standing.RESUMED:
+            has_join = speech.covers and (bool(asked) or speech.replays_unasked)
+            self.cursor = (
+                begun(before, sequence) if has_join else msgspec.structs.replace(before, seam=None)
+            )
+            return
+        behind = joined(before, covered, sequence)
+        if not speech.covers or Reason.AUDIT_DONE in verdict.reasons:
+            behind = msgspec.structs.replace(behind, seam=None)
+        if covered is not None and covered.late:
             # The old seam is kept until all that came late is stored: a crash on the way there
             # leaves a cursor that looks for the rest of it.
-            self._behind_late = joined(before, covered, sequence)
+            self._behind_late = behind
         else:
-            self.cursor = joined(before, covered, sequence)
+            self.cursor = behind
 
     def pass_late(self, frames: Sequence[Frame]) -> None:
         """Have events stored that an earlier join lost: they do not move the position."""

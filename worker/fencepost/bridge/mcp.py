@@ -61,15 +61,16 @@ class McpDoor:
                 yield response
             return
         self.session = self.session or cursor.session
-        if not self.session or self._gone:
+        # A position means nothing in another session, even where its log is still there: behind
+        # the replay it would go on with what is live now, and no gap would be between the two.
+        if not self.session or (self._gone and not asked):
             await self._begin()
         async with AsyncExitStack() as stack:
             response = await stack.enter_async_context(self._stream(cursor, asked))
             if response.status == NOT_FOUND:
                 response = await stack.enter_async_context(self._stream(cursor, asked))
-                self._gone = response.status == NOT_FOUND
-            if response.status == BAD_REQUEST and not asked:
-                self._gone = True
+            gone = (NOT_FOUND,) if asked else (NOT_FOUND, BAD_REQUEST)
+            self._gone = response.status in gone
             if self._gone and not asked:
                 await self._begin()
                 response = await stack.enter_async_context(self._stream(cursor, asked))

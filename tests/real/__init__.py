@@ -1,0 +1,1 @@
+"""Real servers behind a real bridge: what comes out, held against what the servers emitted."""
