@@ -34,13 +34,16 @@ class Covered(msgspec.Struct, frozen=True):
     """A join that was looked at again to its end.
 
     `late` events were lost at it, all of them behind the position `after` and before `before`.
-    `ring` are the last marks as the log has them.
+    `ring` are the last marks as the log has them. `doubt` is the first position that came back
+    where nothing shows that the replay began right behind the mark that was asked from: what a log
+    that forgets has dropped between the two, nobody can tell.
     """
 
     ring: tuple[Mark, ...]
     late: int = 0
     after: str = ""
     before: str = ""
+    doubt: str = ""
 
 
 class CoverReading:
@@ -58,6 +61,7 @@ class CoverReading:
         self._late = 0
         self._after = ""
         self._before = ""
+        self._doubt = ""
 
     @property
     def done(self) -> bool:
@@ -84,6 +88,8 @@ class CoverReading:
         else:
             if str(position) in self._found or not self._same(published, frame):
                 return Found.OTHER_BYTES
+            if len(self._marks) == 1 and not self._found:
+                self._doubt = str(position)
             self._found.add(str(position))
             self._before = self._before or str(position)
         self._place = position
@@ -107,8 +113,8 @@ class CoverReading:
         if not self.done:
             return None
         if not self._late:
-            return Covered(self._ring)
-        return Covered(self._ring, self._late, self._after, self._before)
+            return Covered(self._ring, doubt=self._doubt)
+        return Covered(self._ring, self._late, self._after, self._before, self._doubt)
 
     def _same(self, published: str, frame: Frame) -> bool:
         return not published or published == data_digest(frame.data or "", self._volatile)
@@ -126,6 +132,10 @@ def join_gap(cursor: Cursor, covered: Covered | None) -> Gap | None:
 
     Exact where the join was looked at again: what it lost is published behind the gap's record.
     """
+    if covered is not None and covered.doubt:
+        assert cursor.seam is not None
+        mark = str(cursor.seam.marks[-1].position)
+        return Gap(cursor.generation, mark, cursor.generation, covered.before or covered.doubt)
     if covered is not None:
         if not covered.late:
             return None

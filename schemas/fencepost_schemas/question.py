@@ -100,6 +100,9 @@ class Question(msgspec.Struct, frozen=True):
     effect: Effect = Effect.ONCE
     error: str = ""
     handler: str = ""
+    retry_from_ms: int = 0
+    """By the broker's clock: until then the attempt may still act, and "it did not happen" is not
+    known yet."""
 
 
 class Parked(msgspec.Struct, frozen=True):

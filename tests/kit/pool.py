@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from fencepost import Context, Fencepost
+from fencepost.errors import NotFine
 from fencepost.pool.worker import Renewal, nothing_reached
 from fencepost.ports import Message, Stored, StoredMessage
 from fencepost_schemas.event import ClassifiedEvent, KeyScope, fingerprint_of, headers_of
@@ -188,6 +189,23 @@ async def crash(home: House, app: Fencepost, reached: Callable[[str], None]) -> 
         await asyncio.wait([running], timeout=20)
         assert running.done(), "the crash point was never reached"
         assert isinstance(running.exception(), Crash)
+
+
+async def say(
+    home: House, question: str, ruling: str, note: str = "", *, actor: str = "ada"
+) -> None:
+    """Answer a question; "it did not happen" once that can be known."""
+
+    async def taken() -> bool:
+        try:
+            await home.book.answer(question, ruling, actor, note)
+        except NotFine as refused:
+            if "may still act" not in str(refused):
+                raise
+            return False
+        return True
+
+    await until(taken, f"{question} to take {ruling}")
 
 
 # --- looking ------------------------------------------------------------------------------------

@@ -1,45 +1,68 @@
-"""The product in worlds made of seeds: no seed may fail, and without a safety rule some must.
+"""The product in worlds made of seeds: none may fail, and every crash point is died at."""
 
-What is held to here is safety. The oracle's word on liveness (I8: a run that does not come to rest
-in time) is printed by `make sim`, and is not part of these tests until its findings are understood.
-"""
-
+import ast
 import os
 import subprocess
 import sys
+from functools import cache
+from pathlib import Path
 
 import msgspec
 import pytest
 
+import fencepost
 from fencepost.testing.simulator.run import run_seed
-from fencepost_policies.lineage import Turn, turn
-from fencepost_schemas.cursor import Cursor
-from fencepost_schemas.question import Ruling
-from fencepost_schemas.sse import Frame
-from fencepost_schemas.verdict import Verdict
+from fencepost.testing.simulator.traps import BRIDGE_POINTS, WORKER_POINTS, Deed
 
 CHUNK = 25
 SEEDS = 200
-ABLATION_SEEDS = 400
-LIVENESS = "I8"
 
 
-def failing(seeds: range, enough: int | None = None) -> dict[int, list[str]]:
-    """Play the seeds, up to `enough` failing ones, and return those with what is wrong."""
-    found: dict[int, list[str]] = {}
-    for seed in seeds:
-        wrong = [line for line in run_seed(seed).violations if not line.startswith(LIVENESS)]
-        if wrong:
-            found[seed] = wrong
-            if len(found) == enough:
-                break
-    return found
+class Played(msgspec.Struct, frozen=True):
+    """What is kept of a seed: what was wrong, and the crash points that processes died at."""
+
+    violations: list[str]
+    died_at: set[str]
+
+
+@cache
+def played(seed: int) -> Played:
+    outcome = run_seed(seed)
+    trapped = outcome.history.trapped
+    died_at = {one.point for one in trapped if one.deed == Deed.KILL}
+    return Played(outcome.violations, died_at)
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_no_seed_fails(first: int) -> None:
-    """Nothing is done twice, lost without a word, or called resumed that was not."""
-    assert {} == failing(range(first, first + CHUNK))
+    """Nothing is done twice, lost without a word or called resumed that was not; all ends."""
+    violations = {seed: played(seed).violations for seed in range(first, first + CHUNK)}
+    assert {} == {seed: found for seed, found in violations.items() if found}
+
+
+# --- crash points -------------------------------------------------------------------------------
+def test_processes_die_at_every_crash_point() -> None:
+    """A crash point that no seed reaches would be tried by nobody."""
+    died_at = set().union(*(played(seed).died_at for seed in range(SEEDS)))
+    assert {*BRIDGE_POINTS, *WORKER_POINTS} == died_at
+
+
+@pytest.mark.parametrize(("room", "points"), [("bridge", BRIDGE_POINTS), ("pool", WORKER_POINTS)])
+def test_the_simulator_knows_every_crash_point(room: str, points: tuple[str, ...]) -> None:
+    """Those that the room's code names, wherever it calls `reached`, and no other."""
+    package = Path(fencepost.__file__).parent / room
+    named = {
+        call.args[0].value
+        for path in package.glob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute | ast.Name)
+        and (call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id)
+        in ("reached", "_reached")
+        and call.args
+        and isinstance(call.args[0], ast.Constant)
+    }
+    assert set(points) == named
 
 
 # --- determinism --------------------------------------------------------------------------------
@@ -67,19 +90,3 @@ def test_a_seed_does_not_depend_on_the_hash_of_strings() -> None:
     ]
     assert told[0].startswith("['")
     assert told == [told[0]] * 3
-
-
-# --- ablations ----------------------------------------------------------------------------------
-def test_a_standing_per_connection_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A good resume inside a doubtful generation must not launder the doubt."""
-
-    def laundering(
-        cursor: Cursor, verdict: Verdict, first: Frame | None, chance: str, ruling: Ruling | None
-    ) -> Turn:
-        turned = turn(cursor, verdict, first, chance, ruling)
-        laundered = msgspec.structs.replace(turned.cursor, standing=verdict.kind)
-        return msgspec.structs.replace(turned, cursor=laundered)
-
-    monkeypatch.setattr("fencepost.bridge.lineage.turn", laundering)
-    found = failing(range(ABLATION_SEEDS), enough=1)
-    assert any(wrong.startswith("I1") for wrongs in found.values() for wrong in wrongs)

@@ -21,8 +21,9 @@ class Dialect(Protocol):
 
     @property
     def covers(self) -> bool:
-        """True where the next resume has to look at the join of this one again, unless an audit
-        has done so."""
+        """True where the next resume has to look at the join of this one again, audited or not:
+        the connection of an audit has a join, too.
+        """
 
     @property
     def replays_unasked(self) -> bool:

@@ -18,7 +18,7 @@ from fencepost_policies.witness import Hearing, Opening
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.limits import AUDIT_QUIET_S, HELD_S_MAX
 from fencepost_schemas.reason import Reason
-from fencepost_schemas.sse import Decoder
+from fencepost_schemas.sse import Decoder, Frame
 from fencepost_schemas.subject import digest_token
 
 log = logging.getLogger("fencepost.bridge")
@@ -170,12 +170,35 @@ class Approach:
             hearing.audited(refused="the second replay was too long to be held")
             return
         await audit.close()
+        # What came on the first meanwhile stands before some of what the second brought live.
+        await attempt.hear_what_came()
         frames = audit.held
         ids = frozenset(frame.last_event_id for frame in frames if frame.id_seen)
-        late = [frame for frame in attempt.held if frame.last_event_id not in ids]
         attempt.skip_ids = ids
-        attempt.held = [*frames, *late]
+        attempt.held = _merged(attempt.held, frames)
         hearing.audited(refused="")
+
+
+def _merged(first: list[Frame], second: list[Frame]) -> list[Frame]:
+    """Return what either connection brought, in the log's order, which both have in part.
+
+    What both have holds the two together. Between, what only the second has was lost at the join
+    of the first, and came before what only the first has: the second was opened when that join was
+    over.
+    """
+    places = {frame.last_event_id: at for at, frame in enumerate(second) if frame.id_seen}
+    merged: list[Frame] = []
+    alone: list[Frame] = []
+    taken = 0
+    for frame in first:
+        at = places.get(frame.last_event_id) if frame.id_seen else None
+        if at is None:
+            alone.append(frame)
+        elif at >= taken:
+            merged += [*second[taken:at], *alone, second[at]]
+            alone = []
+            taken = at + 1
+    return [*merged, *second[taken:], *alone]
 
 
 def _start_of(cursor: Cursor) -> str:

@@ -128,6 +128,14 @@ class Attempt:
             self._hear(frame)
         return True
 
+    async def hear_what_came(self) -> None:
+        """Hold what has come by now, without waiting for more."""
+        while self._frames and not self._full():
+            frame = await self.next_within(0.0)
+            if frame is None:
+                break
+            self._hear(frame)
+
     def _hear(self, frame: Frame) -> None:
         if not self.hearing.overlap.owing and self._dialect.replayed(frame):
             self._replayed = True

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from enum import StrEnum
 
+import msgspec
 from opentelemetry import trace
 
 from fencepost.bridge.approach import Approach, TurnedAway
@@ -31,6 +32,7 @@ from fencepost_policies.witness import Hearing, contradiction
 from fencepost_schemas.cursor import sendable
 from fencepost_schemas.evidence import Evidence, Fact
 from fencepost_schemas.limits import SILENT_PROBES_MAX
+from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Frame, SseLimitExceeded
 from fencepost_schemas.standing import Standing
 
@@ -242,6 +244,11 @@ class Follower:
         hearing = attempt.hearing
         first = attempt.held[0] if attempt.held else None
         covered = hearing.overlap.covered
+        if covered is not None and any(
+            fact.reason is Reason.WINDOW_COVERS for fact in hearing.facts
+        ):
+            # The source itself says that it holds all behind the mark.
+            covered = msgspec.structs.replace(covered, doubt="")
         if covered is None and hearing.overlapped and self._lineage.join_owed:
             hearing.uncovered()
         verdict = judge(hearing.evidence())

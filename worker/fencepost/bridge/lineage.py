@@ -22,7 +22,6 @@ from fencepost_policies.overlap import data_digest, digest_of, remember
 from fencepost_schemas.cursor import Cursor, Mark, Position
 from fencepost_schemas.limits import COVER_EVENTS_MAX
 from fencepost_schemas.question import Ruling
-from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Frame
 from fencepost_schemas.standing import Standing
 from fencepost_schemas.verdict import EpochRecord, Gap, Verdict
@@ -185,7 +184,7 @@ class Lineage:
             )
             return
         behind = joined(before, covered, sequence)
-        if not speech.covers or Reason.AUDIT_DONE in verdict.reasons:
+        if not speech.covers:
             behind = msgspec.structs.replace(behind, seam=None)
         if covered is not None and covered.late:
             # The old seam is kept until all that came late is stored: a crash on the way there

@@ -87,6 +87,8 @@ class Book:
             raise UsageError(f"a {kind} question takes {', '.join(kind.rulings)}; not {ruling!r}")
         if entry.answer is None and ruling == Ruling.SAME:
             await self._check_seam_in_front(entry.question)
+        if entry.answer is None and ruling == Ruling.RETRY:
+            await self._check_quarantine(entry.question)
         answer = Answer(
             question=question,
             source=entry.question.source,
@@ -124,6 +126,19 @@ class Book:
             raise NotFine(
                 f"{question.id} goes on from a generation that is in question itself: "
                 f"answer {front} first"
+            )
+
+    async def _check_quarantine(self, question: Question) -> None:
+        """Refuse to say "it did not happen" while the attempt may still bring it about.
+
+        An answer waits for the end of the quarantine before it is carried out, but what was seen
+        before that end need not be true any more by then.
+        """
+        left_ms = question.retry_from_ms - await self._connection.clock_ms(QUESTIONS)
+        if left_ms > 0:
+            raise NotFine(
+                f"{question.id}: attempt {question.attempt} may still act for "
+                f"{-(-left_ms // 1000)} s: look again then whether it happened"
             )
 
     async def _record(self, answer: Answer) -> None:

@@ -11,6 +11,7 @@ from fencepost.desk.rows import RowEntry, entry_of
 from fencepost.desk.sweep import Keeper, Told, asked, nobody, sweep
 from fencepost.errors import NotFine, UsageError
 from fencepost.ports import Message, NotStored, StoredMessage, World
+from fencepost.storing import store_decided
 from fencepost_schemas.event import BadEvent, ClassifiedEvent, event_of, fingerprint_of
 from fencepost_schemas.question import (
     Answer,
@@ -182,7 +183,7 @@ class Graves:
         )
         subject = self._subjects.question(question.source, question.id)
         message = Message(subject, msgspec.json.encode(question), expect=0)
-        reply = await self._connection.store(message)
+        reply = await store_decided(self._connection, message)
         if isinstance(reply, NotStored) and not reply.conflict:
             raise NotFine(f"the replay is not taken: {reply.text} ({reply.error})")
         book = Book(self._connection, self._subjects, self._world)

@@ -25,6 +25,8 @@ log = logging.getLogger("fencepost.ledger")
 AGAIN_S = 0.02
 """Before asking again while another write of the same row is in flight."""
 UNREACHABLE_S = 1.0
+ELECTION_S = 15.0
+"""For a stream that was just made to be led; the broker's own elections take 4 to 9 s."""
 
 
 class _Write(msgspec.Struct):
@@ -197,15 +199,32 @@ def _found(message: StoredMessage | None) -> Found:
 async def ensure_identity(
     connection: Broker, subjects: Subjects, identity: str, now_ms: int
 ) -> str:
-    """Return the ledger's identity, making this one where there is none."""
+    """Return the ledger's identity, making this one where there is none.
+
+    On several servers nobody listens before the new stream has elected who leads it, and a write
+    loses to another one that is not decided yet. Neither is an answer, so it is asked again.
+    """
     payload = msgspec.json.encode(LedgerIdentity(identity, now_ms))
-    reply = await connection.store(Message(subjects.ledger_identity(), payload, expect=0))
-    if isinstance(reply, Stored):
-        return identity
-    found = await read_identity(connection, subjects)
-    if found is None:
-        raise LedgerDiffers(f"the ledger's identity cannot be written: {reply.text}")
-    return found
+    message = Message(subjects.ledger_identity(), payload, expect=0)
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + ELECTION_S
+    while True:
+        try:
+            reply = await connection.store(message)
+            if isinstance(reply, Stored):
+                return identity
+            found = await read_identity(connection, subjects)
+        except Denied:
+            raise
+        except Unreachable:
+            if loop.time() >= until_s:
+                raise
+        else:
+            if found is not None:
+                return found
+            if not reply.in_flight or loop.time() >= until_s:
+                raise LedgerDiffers(f"the ledger's identity cannot be written: {reply.text}")
+        await asyncio.sleep(AGAIN_S)
 
 
 async def read_identity(connection: Broker, subjects: Subjects) -> str | None:

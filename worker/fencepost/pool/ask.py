@@ -13,6 +13,7 @@ from fencepost.errors import NotFine
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.work import Work
 from fencepost.ports import Broker, Message, NotStored
+from fencepost.storing import store_decided
 from fencepost_policies.plan import Notice
 from fencepost_schemas.event import ClassifiedEvent
 from fencepost_schemas.limits import DOUBTS_IN_A_ROW_MAX
@@ -149,6 +150,7 @@ class Desk:
                 attempt=row.attempt,
                 effect=row.effect,
                 error=row.error,
+                retry_from_ms=row.quarantine_until_ms if doubt else 0,
             )
         )
 
@@ -156,7 +158,7 @@ class Desk:
         """Store a question unless it stands already."""
         subject = self._subjects.question(question.source, question.id)
         message = Message(subject, msgspec.json.encode(question), expect=0)
-        reply = await self._connection.store(message)
+        reply = await store_decided(self._connection, message)
         if isinstance(reply, NotStored) and not reply.conflict:
             raise NotFine(f"a question cannot be stored: {reply.text} ({reply.error})")
 

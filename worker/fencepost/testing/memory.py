@@ -155,7 +155,10 @@ class MemoryConnection:
     def __init__(self, broker: MemoryBroker) -> None:
         self.broker = broker
         self.payload_bytes_max = PAYLOAD_BYTES_MAX
+        self.deafness = 0.0
+        """The part of what comes back to it that is lost, while all that it sends arrives."""
         self._arrives_s = 0.0
+        self._over = False
         self._on_reconnect: list[tuple[Callable[[], None], contextvars.Context]] = []
         self._pullers: list[MemoryPuller] = []
         broker.connections.append(self)
@@ -171,11 +174,16 @@ class MemoryConnection:
         self.cut()
 
     def cut(self) -> None:
-        """End it, as the death of its process does: nothing more is delivered on it."""
+        """End it, as the death of its process does: from now on nothing comes and nothing goes."""
+        self._over = True
         for puller in self._pullers:
             puller.leave()
         if self in self.broker.connections:
             self.broker.connections.remove(self)
+
+    def misses(self) -> bool:
+        """Return True if something that comes back to it now is lost."""
+        return self.deafness > 0.0 and self.broker.chance.random() < self.deafness
 
     # --- storing
     async def store(self, message: Message) -> Stored | NotStored:
@@ -256,6 +264,8 @@ class MemoryConnection:
 
     def _travel(self, do: Callable[[], T], reply: "asyncio.Future[T] | None") -> None:
         """Send something on its way. What one connection sends arrives in its order."""
+        if self._over:
+            return
         loop, broker = asyncio.get_running_loop(), self.broker
         latency_s = broker.chance.random() * broker.vices.latency_s
         self._arrives_s = max(self._arrives_s + 1e-6, loop.time() + latency_s)
@@ -277,6 +287,8 @@ class MemoryConnection:
             broker.stir()
             if reply is None or broker.chance.random() < broker.vices.reply_lost:
                 return
+            if self.misses():
+                return
             await asyncio.sleep(broker.chance.random() * broker.vices.latency_s)
             if not reply.done():
                 reply.set_result(result)
@@ -297,6 +309,9 @@ class MemoryConnection:
 
     def _last_now(self, stream: str, subject: str) -> StoredMessage | None:
         held = self.broker.streams[stream]
+        if not {"*", ">"} & set(subject.split(".")):
+            number = held.last.get(subject)
+            return held.messages[number] if number is not None else None
         found = [number for name, number in held.last.items() if takes(subject, name)]
         return held.messages[max(found)] if found else None
 
@@ -339,6 +354,8 @@ class MemoryPuller:
             for name, value in message.headers.items()
             if not name.lower().startswith("nats-")
         }
+        if self._connection.misses():
+            return
         delivery = Delivery(message.subject, headers, message.payload, reply, again)
         asyncio.get_running_loop().call_soon(self._take, delivery, context=self._context)
 

@@ -1,6 +1,7 @@
 """One stream in memory: its messages, what stands on each subject, and what it refuses."""
 
 import asyncio
+from functools import lru_cache
 
 from fencepost.ports import Message, NotStored, StoredMessage
 from fencepost_schemas.subject import StreamPlan
@@ -47,6 +48,7 @@ class Stream:
         return None
 
 
+@lru_cache(maxsize=65_536)
 def takes(pattern: str, subject: str) -> bool:
     """Return True if a subject filter takes a subject."""
     wanted, parts = pattern.split("."), subject.split(".")

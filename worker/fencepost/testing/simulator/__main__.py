@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
@@ -17,8 +18,15 @@ class Report(msgspec.Struct, frozen=True):
     seed: int
     violations: list[str]
     virtual_s: float
+    tasks: int
     effects: int
+    connections: int
+    verdicts: dict[str, int]
+    questions: int
+    answers: int
     faults: int
+    trapped: dict[str, int]
+    """How often something was done to a process at each crash point."""
     digest: str
 
 
@@ -26,12 +34,18 @@ def report(seed: int) -> Report:
     outcome = run_seed(seed)
     history = outcome.history
     return Report(
-        seed,
-        outcome.violations,
-        history.virtual_s,
-        len(history.effects),
-        len(history.faults),
-        outcome.digest,
+        seed=seed,
+        violations=outcome.violations,
+        virtual_s=history.virtual_s,
+        tasks=len({one.task for one in history.announcements}),
+        effects=len(history.effects),
+        connections=history.connections,
+        verdicts=Counter(one.record.verdict.kind.value for one in history.records),
+        questions=len(history.questions),
+        answers=len(history.answers),
+        faults=len(history.faults),
+        trapped=Counter(f"{one.deed} {one.point}" for one in history.trapped),
+        digest=outcome.digest,
     )
 
 
@@ -80,11 +94,25 @@ def _say(one: Report, as_json: bool, verbose: bool) -> None:
 
 def _sum_up(reports: list[Report], failing: list[Report], took_s: float) -> None:
     virtual_h = sum(one.virtual_s for one in reports) / 3600
-    effects, faults = sum(one.effects for one in reports), sum(one.faults for one in reports)
-    print(  # noqa: T201
-        f"{len(reports)} seeds, {virtual_h:.1f} virtual hours, {effects} effects, "
-        f"{faults} faults, {took_s:.1f} s: {len(failing)} failing"
-    )
+    verdicts, trapped = Counter[str](), Counter[str]()
+    for one in reports:
+        verdicts.update(one.verdicts)
+        trapped.update(one.trapped)
+    lines = [
+        f"{len(reports)} seeds, {virtual_h:.1f} virtual hours, {took_s:.1f} s: "
+        f"{len(failing)} failing",
+        f"{sum(one.tasks for one in reports)} tasks, "
+        f"{sum(one.effects for one in reports)} effects, "
+        f"{sum(one.questions for one in reports)} questions, "
+        f"{sum(one.answers for one in reports)} answers",
+        f"{sum(one.connections for one in reports)} connections, verdicts: {_counts(verdicts)}",
+        f"{sum(one.faults for one in reports)} faults; at crash points: {_counts(trapped)}",
+    ]
+    print("\n".join(lines))  # noqa: T201
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counter.items()))
 
 
 if __name__ == "__main__":

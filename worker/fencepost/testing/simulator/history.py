@@ -43,6 +43,15 @@ class Effect(msgspec.Struct, frozen=True):
     at_s: float
 
 
+class Trapped(msgspec.Struct, frozen=True):
+    """A process to which something was done at a crash point that the product names."""
+
+    process: str
+    point: str
+    deed: str
+    at_s: float
+
+
 class Published(msgspec.Struct, frozen=True):
     sequence: int
     at_s: float
@@ -59,6 +68,8 @@ class History(msgspec.Struct):
 
     handlers: dict[str, str]
     """Each handler's name with its effect."""
+    leaky: bool = False
+    """True where the source loses events between what it replays and what it sends live."""
     announcements: list[Announcement] = []
     sendings: list[Sending] = []
     effects: list[Effect] = []
@@ -66,11 +77,21 @@ class History(msgspec.Struct):
     records: list[Recorded] = []
     rows: list[Row] = []
     held: list[Held] = []
+    paused: dict[str, list[Held]] = {}
+    """What is held under each question about a paused handler, with or without a row."""
     questions: list[Question] = []
     answers: list[Answer] = []
+    trapped: list[Trapped] = []
+    connections: int = 0
+    """How often the source was asked."""
     faults: list[str] = []
     failures: list[str] = []
     """Processes that ended for a reason that nobody expects."""
     restless: str = ""
     """What was still going on when patience was over; "" where all came to rest."""
     virtual_s: float = 0.0
+
+
+def task_of(payload: bytes) -> str:
+    """Return which task an event's bytes are about."""
+    return str(msgspec.json.decode(payload)["task"])

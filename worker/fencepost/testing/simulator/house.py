@@ -1,13 +1,10 @@
 """The product's own bridge and pool as processes that can be paused and killed."""
 
 import asyncio
-import contextlib
 import contextvars
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
-
-import msgspec
 
 from fencepost import Context, Fencepost, NotApplied, Reject
 from fencepost.bridge.genesis import begin
@@ -17,67 +14,19 @@ from fencepost.errors import Fenced, Unreachable
 from fencepost.ledgers.kv import KvLedger, ensure_identity
 from fencepost.pool.worker import run_worker
 from fencepost.testing.memory import MemoryBroker, MemoryConnection
-from fencepost.testing.simulator.history import Effect, History
-from fencepost.testing.simulator.loop import PROCESS, Process, outside
+from fencepost.testing.simulator.history import History, Published, Trapped
+from fencepost.testing.simulator.loop import Process, outside
 from fencepost.testing.simulator.plan import SOURCE, Plan, settings_for
+from fencepost.testing.simulator.sink import Sink
 from fencepost.testing.simulator.source import SimulatedSource
+from fencepost.testing.simulator.traps import Deed, Killed, Kind, Trap
 from fencepost.testing.simulator.world import SimulatedWorld
-from fencepost_schemas.subject import Subjects
+from fencepost_schemas.event import event_of
+from fencepost_schemas.row import Row, decode_row
+from fencepost_schemas.subject import EVENTS, LEDGER, Subjects
 
 SKEW_MS = 600_000
 RESTART_S = 1.0
-
-
-class Sink:
-    """Where effects land. A call that was sent lands whatever becomes of its sender."""
-
-    def __init__(self, chance: Random, history: History) -> None:
-        self._chance = chance
-        self._history = history
-        self._running: list[tuple[Process, str, str]] = []
-        self._under_way: list[tuple[str, str]] = []
-
-    def landed(self, handler: str, task: str) -> bool:
-        return any((one.handler, one.task) == (handler, task) for one in self._history.effects)
-
-    def may_land(self, handler: str, task: str) -> bool:
-        """Return True while some attempt is alive, be it paused, or its call is on its way."""
-        running = any(
-            (name, its) == (handler, task) and not process.dead
-            for process, name, its in self._running
-        )
-        return running or (handler, task) in self._under_way
-
-    @property
-    def still(self) -> bool:
-        """True where nothing is on its way and no living process runs a handler."""
-        return not self._under_way and all(process.dead for process, _, _ in self._running)
-
-    @contextlib.contextmanager
-    def attempt(self, handler: str, task: str) -> Iterator[None]:
-        """Note that a handler runs, for as long as it does."""
-        process = PROCESS.get()
-        assert process is not None
-        entry = (process, handler, task)
-        self._running.append(entry)
-        try:
-            yield
-        finally:
-            self._running.remove(entry)
-
-    async def call(self, handler: str, task: str, attempt: int) -> None:
-        process = PROCESS.get()
-        assert process is not None
-        worker = process.name
-
-        async def land() -> None:
-            loop = asyncio.get_running_loop()
-            await asyncio.sleep(self._chance.uniform(0.0, 0.5))
-            self._under_way.remove((handler, task))
-            self._history.effects.append(Effect(handler, task, worker, attempt, loop.time()))
-
-        self._under_way.append((handler, task))
-        await asyncio.shield(outside(land()))
 
 
 class House:
@@ -92,9 +41,10 @@ class House:
         self.broker = MemoryBroker(self.settings.broker.prefix, chance)
         self.broker.vices.reply_limit_s = self.settings.broker.reply_s
         self.source = SimulatedSource(plan.source, chance, history)
-        self.sink = Sink(chance, history)
+        self.sink = Sink(chance, history, plan.flight_s)
         self.bridges: list[Process] = []
         self.workers: list[Process] = []
+        self.traps: list[Trap] = []
         self._connections: dict[str, MemoryConnection] = {}
         self._count = 0
 
@@ -112,10 +62,10 @@ class House:
             self.start_worker()
 
     def start_bridge(self) -> Process:
-        return self._start("bridge", self.bridges, self._bridge)
+        return self._start(Kind.BRIDGE, self.bridges, self._bridge)
 
     def start_worker(self) -> Process:
-        return self._start("worker", self.workers, self._worker)
+        return self._start(Kind.WORKER, self.workers, self._worker)
 
     def mend(self) -> None:
         """Start what is not there at all."""
@@ -131,14 +81,55 @@ class House:
         self._connections.pop(process.name).cut()
         self.source.leave(process)
 
+    def published(self) -> list[Published]:
+        """Return the events that the broker holds, oldest first."""
+        events = self.broker.streams[EVENTS]
+        return [
+            Published(sequence, events.stored_s[sequence], event_of(one.headers, one.payload))
+            for sequence, one in events.messages.items()
+            if ".events." in one.subject
+        ]
+
+    def connection_of(self, process: Process) -> MemoryConnection:
+        return self._connections[process.name]
+
+    def row(self, subject: str) -> Row:
+        """Return a row of the ledger as it stands."""
+        ledger = self.broker.streams[LEDGER]
+        return decode_row(ledger.messages[ledger.last[subject]].payload)
+
+    # --- crash points
+    def _trapped(self, process: Process, kind: Kind) -> Callable[[str], None]:
+        """Return the `reached` of a process: it does what the first trap there wants done."""
+
+        def reached(point: str) -> None:
+            if process.stopped:
+                return
+            trap = next((one for one in self.traps if one.springs(kind, point, process)), None)
+            if trap is None:
+                return
+            self.traps.remove(trap)
+            now_s = asyncio.get_running_loop().time()
+            self.history.trapped.append(Trapped(process.name, point, trap.deed.value, now_s))
+            trap.caught = process
+            trap.sprung.set()
+            if trap.deed is Deed.PAUSE:
+                process.paused = True
+                return
+            self.kill(process)
+            raise Killed(point)
+
+        return reached
+
     # --- processes
-    def _start(self, kind: str, processes: list[Process], main: Any) -> Process:
+    def _start(self, kind: Kind, processes: list[Process], main: Any) -> Process:
         self._count += 1
-        process = Process(f"{kind}-{self._count}")
+        process = Process(f"{kind.value}-{self._count}")
         processes.append(process)
         connection = self._connections[process.name] = MemoryConnection(self.broker)
         world = SimulatedWorld(self.chance, self.chance.randint(-SKEW_MS, SKEW_MS))
-        process.start(self._supervise(process, processes, main(connection, world)))
+        reached = self._trapped(process, kind)
+        process.start(self._supervise(process, processes, main(connection, world, reached)))
         return process
 
     async def _supervise(
@@ -166,21 +157,37 @@ class House:
             start = self.start_bridge if processes is self.bridges else self.start_worker
             loop.call_later(RESTART_S, start, context=_nobody())
 
-    async def _bridge(self, connection: MemoryConnection, world: SimulatedWorld) -> None:
-        await run_bridge(self.settings, self.settings.sources, connection, self.source, world)
+    async def _bridge(
+        self, connection: MemoryConnection, world: SimulatedWorld, reached: Callable[[str], None]
+    ) -> None:
+        sources = self.settings.sources
+        await run_bridge(self.settings, sources, connection, self.source, world, reached)
 
-    async def _worker(self, connection: MemoryConnection, world: SimulatedWorld) -> None:
+    async def _worker(
+        self, connection: MemoryConnection, world: SimulatedWorld, reached: Callable[[str], None]
+    ) -> None:
         ledger = KvLedger(connection, self.subjects)
+        never = asyncio.Event()
         app = self._app()
-        await run_worker(self.settings, app, connection, ledger, world, asyncio.Event())
+        await run_worker(self.settings, app, connection, ledger, world, never, reached)
 
     # --- handlers
     def _app(self) -> Fencepost:
         app = Fencepost(self.settings.app)
 
-        @app.on("task", name="charge", effect="once")
+        @app.on("task", name="charge", effect="once", barrier=self.plan.barrier)
         async def charge(payload: dict[str, Any], ctx: Context) -> None:
             await self._work(payload["task"], ctx)
+
+        if self.plan.checker:
+
+            @app.verify("charge")
+            async def look(payload: dict[str, Any], ctx: Context) -> bool | None:
+                # It knows who may still act, and tells the truth or nothing.
+                task = payload["task"]
+                if self.sink.may_land(ctx.handler, task):
+                    return None
+                return self.sink.landed(ctx.handler, task)
 
         if self.plan.mirror:
 
@@ -204,19 +211,17 @@ class House:
             raise NotApplied("the receiver did not take it")
         if draw < 0.12 and ctx.attempt < 3:
             raise RuntimeError("before the effect")
-        await self.sink.call(ctx.handler, task, ctx.attempt)
-        await asyncio.sleep(self._duration())
+        async with ctx.effect():
+            await self.sink.call(ctx.handler, task, ctx.attempt)
+            await asyncio.sleep(self._duration())
+            if draw > 0.99 and ctx.attempt < 3:
+                raise RuntimeError("behind the effect, and within the barrier")
         if draw > 0.98 and ctx.attempt < 3:
             raise RuntimeError("behind the effect")
 
     def _duration(self) -> float:
-        longest = 3.0 if self.chance.random() < 0.3 else 0.2
+        longest = self.plan.slow_s if self.chance.random() < 0.3 else 0.2
         return self.chance.uniform(0.0, longest)
-
-
-def task_of(payload: bytes) -> str:
-    """Return which task an event's bytes are about."""
-    return str(msgspec.json.decode(payload)["task"])
 
 
 def _nobody() -> contextvars.Context:

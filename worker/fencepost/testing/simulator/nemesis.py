@@ -1,10 +1,16 @@
 """What goes wrong, when: one kind of fault after the other, drawn from those of the plan."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 from fencepost.testing.simulator.house import House
 from fencepost.testing.simulator.loop import Process
+from fencepost.testing.simulator.traps import BRIDGE_POINTS, WORKER_POINTS, Deed, Kind, Trap
+
+PAUSE_S_MAX = 20.0
+TRAP_S = 10.0
+"""How long a trap waits for a process to come by."""
 
 
 class Nemesis:
@@ -23,9 +29,13 @@ class Nemesis:
             "lost_replies": self._lost_replies,
             "lost_requests": self._lost_requests,
             "lost_acks": self._lost_acks,
+            "crash_bridge": self._crash_bridge,
+            "crash_worker": self._crash_worker,
+            "freeze_bridge": self._freeze_bridge,
+            "ghost": self._ghost,
+            "deaf_bridge": self._deaf_bridge,
+            "deaf_worker": self._deaf_worker,
         }
-        self._paused: list[Process] = []
-        self._over = False
 
     async def torment(self) -> None:
         """Go on until cancelled."""
@@ -40,8 +50,10 @@ class Nemesis:
     def heal(self) -> None:
         """End all that goes on, so that what is left has to come to rest."""
         house = self._house
-        for process in list(self._paused):
+        house.traps.clear()
+        for process in [*house.bridges, *house.workers]:
             self._wake(process)
+            house.connection_of(process).deafness = 0.0
         vices = house.broker.vices
         vices.reply_lost = vices.request_lost = vices.ack_lost = 0.0
         if not house.broker.up.is_set():
@@ -77,11 +89,34 @@ class Nemesis:
 
     async def _pause_bridge(self) -> None:
         if self._house.bridges:
-            await self._pause(self._chance.choice(self._house.bridges), 20.0)
+            await self._pause(self._chance.choice(self._house.bridges))
 
     async def _second_bridge(self) -> None:
         self._note("second bridge")
         self._house.start_bridge()
+
+    async def _crash_bridge(self) -> None:
+        """Kill a bridge at one of its crash points."""
+        point = self._chance.choice(BRIDGE_POINTS)
+        await self._caught(Trap(Kind.BRIDGE, point, Deed.KILL, self._chance.randint(1, 3)))
+        await asyncio.sleep(self._chance.uniform(0.0, 4.0))
+        self._house.mend()
+
+    async def _freeze_bridge(self) -> None:
+        """Stop a bridge at one of its crash points, and mostly have another take over meanwhile."""
+        point = self._chance.choice(BRIDGE_POINTS)
+        process = await self._caught(Trap(Kind.BRIDGE, point, Deed.PAUSE))
+        if process is None:
+            return
+        await asyncio.sleep(self._chance.uniform(0.0, 4.0))
+        if self._chance.random() < 0.7:
+            self._house.start_bridge()
+        await asyncio.sleep(self._chance.uniform(0.0, PAUSE_S_MAX))
+        self._wake(process)
+
+    async def _deaf_bridge(self) -> None:
+        if self._house.bridges:
+            await self._deafen(self._chance.choice(self._house.bridges))
 
     # --- workers
     async def _kill_worker(self) -> None:
@@ -92,7 +127,7 @@ class Nemesis:
 
     async def _pause_worker(self) -> None:
         if self._house.workers:
-            await self._pause(self._chance.choice(self._house.workers), 20.0)
+            await self._pause(self._chance.choice(self._house.workers))
 
     async def _zombie(self) -> None:
         """Pause a worker past its leases, and kill another just when the first is back."""
@@ -113,6 +148,37 @@ class Nemesis:
             self._kill(self._chance.choice(others))
             await asyncio.sleep(1.0)
             self._house.start_worker()
+
+    async def _deaf_worker(self) -> None:
+        if self._house.workers:
+            await self._deafen(self._chance.choice(self._house.workers))
+
+    async def _crash_worker(self) -> None:
+        """Kill a worker at one of its crash points."""
+        point = self._chance.choice(WORKER_POINTS)
+        caught = await self._caught(Trap(Kind.WORKER, point, Deed.KILL, self._chance.randint(1, 3)))
+        await asyncio.sleep(self._chance.uniform(0.0, 4.0))
+        if caught is not None:
+            self._house.start_worker()
+
+    async def _ghost(self) -> None:
+        """Stop a worker that has run, past its lease; kill its successor, and have it come back.
+
+        The successor dies with its first write durable and nothing else done, so what the first
+        one says when it comes back must not be the last word.
+        """
+        house = self._house
+        ghost = await self._caught(Trap(Kind.WORKER, "ran", Deed.PAUSE))
+        if ghost is None:
+            return
+        if len(house.workers) < 2:
+            house.start_worker()
+        await asyncio.sleep(house.settings.pool.lease_s)
+        heir = await self._caught(Trap(Kind.WORKER, "written", Deed.KILL, spare=ghost))
+        self._wake(ghost)
+        await asyncio.sleep(self._chance.uniform(0.0, 4.0))
+        if heir is not None:
+            house.start_worker()
 
     # --- the broker
     async def _broker_down(self) -> None:
@@ -144,28 +210,45 @@ class Nemesis:
         self._house.broker.vices.ack_lost = 0.0
 
     # --- processes
+    async def _caught(self, trap: Trap) -> Process | None:
+        """Lay a trap for a while; return the process that was caught in it, if any."""
+        self._house.traps.append(trap)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(TRAP_S):
+                await trap.sprung.wait()
+        if trap in self._house.traps:
+            self._house.traps.remove(trap)
+        if trap.caught is not None:
+            self._note(f"{trap.deed} {trap.caught.name} at {trap.point}")
+        return trap.caught
+
     def _kill(self, process: Process) -> None:
         self._note(f"kill {process.name}")
-        if process in self._paused:
-            self._paused.remove(process)
         self._house.kill(process)
 
-    async def _pause(self, process: Process, most_s: float) -> None:
+    async def _pause(self, process: Process) -> None:
         if process.stopped:
             return
         self._stop(process)
-        await asyncio.sleep(self._chance.uniform(0.5, most_s))
+        await asyncio.sleep(self._chance.uniform(0.5, PAUSE_S_MAX))
         self._wake(process)
+
+    async def _deafen(self, process: Process) -> None:
+        """Let a process's writes be carried out and often not answered, for some leases."""
+        connection = self._house.connection_of(process)
+        self._note(f"deaf {process.name}")
+        connection.deafness = 0.6
+        await asyncio.sleep(self._chance.uniform(0.2, 3.0) * self._house.settings.pool.lease_s)
+        self._note(f"hearing {process.name}")
+        connection.deafness = 0.0
 
     def _stop(self, process: Process) -> None:
         self._note(f"pause {process.name}")
         process.paused = True
-        self._paused.append(process)
 
     def _wake(self, process: Process) -> None:
-        if process in self._paused:
+        if process.paused and not process.dead:
             self._note(f"wake {process.name}")
-            self._paused.remove(process)
             process.wake()
 
     def _note(self, text: str) -> None:

@@ -7,8 +7,9 @@ from collections import Counter
 
 import msgspec
 
-from fencepost.testing.simulator.history import Announcement, History, Place, Published
-from fencepost_schemas.question import Question, QuestionKind, seam_question_id
+from fencepost.testing.simulator.history import Announcement, History, Place, Published, task_of
+from fencepost.testing.simulator.truth import origin_of
+from fencepost_schemas.question import Held, Question, QuestionKind, seam_question_id
 from fencepost_schemas.row import Row, State
 from fencepost_schemas.standing import Standing
 from fencepost_schemas.verdict import EpochRecord, Gap
@@ -24,6 +25,7 @@ def violations(history: History) -> list[str]:
         *_lost(history, view),
         *_misjudged(view),
         *_gaps_too_wide(view),
+        *_parked_out_of_sight(history),
         *_unfinished(history),
         *[f"I8 {failure}" for failure in history.failures],
         *([f"I8 never at rest: {history.restless}"] if history.restless else []),
@@ -37,7 +39,7 @@ class _View:
         self.history = history
         self.origin: dict[int, Announcement] = {}
         for published in history.published:
-            found = _origin(history, published)
+            found = origin_of(history.sendings, published)
             if found is not None:
                 self.origin[published.sequence] = found
         self.replicas = {origin.place.replica for origin in self.origin.values()}
@@ -53,18 +55,6 @@ class _View:
             if published.event.position == position:
                 return self.origin.get(published.sequence)
         return None
-
-
-def _origin(history: History, published: Published) -> Announcement | None:
-    """Return the announcement that was sent last, before this was published, and looks like it."""
-    event = published.event
-    id = event.position.split("+", 1)[0]
-    for sending in reversed(history.sendings):
-        announcement = sending.announcement
-        looks = str(announcement.place.id) == id and announcement.data == event.payload
-        if looks and sending.at_s <= published.at_s:
-            return announcement
-    return None
 
 
 # --- I1 -----------------------------------------------------------------------------------------
@@ -109,19 +99,37 @@ def _accounted(history: History, view: _View, handler: str) -> set[str]:
             task = _task_of_row(row, view)
             if task is not None:
                 done.add(task)
-    return done
+    return done | {task_of(held.payload) for held in _paused(history) if held.handler == handler}
+
+
+def _paused(history: History) -> list[Held]:
+    """Return the events that wait under an open question about their handler."""
+    asked = [one.id for one in _open(history) if one.kind is QuestionKind.PAUSE]
+    return [held for question in asked for held in history.paused.get(question, [])]
 
 
 def _accounts(row: Row, history: History) -> bool:
     """Return True for a row that waits where somebody can find it, or was ended by name."""
     if row.state in (State.REJECTED, State.DENIED, State.CONFLICT):
         return True
+    return row.state.parked and _waits_in_sight(row, history)
+
+
+def _waits_in_sight(row: Row, history: History) -> bool:
+    """Return True for a parked row that somebody is asked about, with the bytes to go on from.
+
+    A refused one may outlive the answer to its seam, which says that what has no key stays refused.
+    """
     if row.state is State.IN_DOUBT:
-        return any(one.kind is QuestionKind.DOUBT and one.key == row.key for one in _open(history))
-    if row.state is State.PENDING:
-        seam = seam_question_id(row.source, row.generation)
-        return _is_held(row, history) and any(one.id == seam for one in _open(history))
-    return row.state is State.REFUSED and _is_held(row, history)
+        return any(
+            one.kind is QuestionKind.DOUBT
+            and one.event is not None
+            and (one.event.handler, one.key, one.attempt) == (row.handler, row.key, row.attempt)
+            for one in _open(history)
+        )
+    seam = seam_question_id(row.source, row.generation)
+    asked = row.state is State.REFUSED or any(one.id == seam for one in _open(history))
+    return asked and _is_held(row, history)
 
 
 def _is_held(row: Row, history: History) -> bool:
@@ -159,6 +167,8 @@ def _misjudged(view: _View) -> list[str]:
         if not before or not after:
             continue
         last, first = view.origin.get(before[-1].sequence), view.origin.get(after[0].sequence)
+        if view.history.leaky and _made_good(view, before, after):
+            continue
         if last is None or first is None or not _follows(last, first):
             where = f"{_shown_or_none(last)} -> {_shown_or_none(first)}"
             found.append(f"I4 {record.generation} was judged resumed across {where}")
@@ -168,6 +178,28 @@ def _misjudged(view: _View) -> list[str]:
 def _follows(last: Announcement, first: Announcement) -> bool:
     same_log = (last.place.replica, last.place.epoch) == (first.place.replica, first.place.epoch)
     return same_log and first.index == last.index + 1
+
+
+def _made_good(view: _View, before: list[Published], after: list[Published]) -> bool:
+    """Return True if all that a join lost came late, or lies in a gap that says so."""
+    origins = [view.origin.get(one.sequence) for one in (*before, *after)]
+    known = [one for one in origins if one is not None]
+    if (
+        len(known) < len(origins)
+        or len({(one.place.replica, one.place.epoch) for one in known}) > 1
+    ):
+        return False
+    last = max(one.index for one in known[: len(before)])
+    came = {one.index for one in known}
+    log, gaps = known[0].place, [gap for gap in _gaps(view) if gap is not None]
+    late = _brought_late(view)
+    return all(
+        one.place in late or any(gap.holds(one.place) for gap in gaps)
+        for one in view.history.announcements
+        if (one.place.replica, one.place.epoch) == (log.replica, log.epoch)
+        and last < one.index < max(came)
+        and one.index not in came
+    )
 
 
 # --- gaps ---------------------------------------------------------------------------------------
@@ -191,7 +223,35 @@ class _Interval(msgspec.Struct, frozen=True):
 
 
 def _gaps(view: _View) -> list[_Interval | None]:
-    return [_interval(view, record.gap) for record in view.records if record.gap is not None]
+    seams = [_interval(view, record.gap) for record in view.records if record.gap is not None]
+    return [*seams, *(_join(view, record.join_gap) for record in view.records)]
+
+
+def _brought_late(view: _View) -> set[Place]:
+    """Return what a join had lost and a later replay brought, in whichever generation it came."""
+    brought: set[Place] = set()
+    for record in view.records:
+        if record.join_gap is None or not record.join_gap.exact:
+            continue
+        interval = _between(view, record.join_gap)
+        for published in view.by_generation.get(record.generation, ()):
+            origin = view.origin.get(published.sequence)
+            if interval is not None and origin is not None and interval.holds(origin.place):
+                brought.add(origin.place)
+    return brought
+
+
+def _join(view: _View, gap: Gap | None) -> _Interval | None:
+    """Return what a join may have lost; nothing where that was published late, and is no gap."""
+    return _between(view, gap) if gap is not None and not gap.exact else None
+
+
+def _between(view: _View, gap: Gap) -> _Interval | None:
+    after = view.at(gap.after_generation, gap.after_position)
+    before = view.at(gap.before_generation, gap.before_position)
+    if after is None or before is None:
+        return None
+    return _Interval(after.place, before.place)
 
 
 def _interval(view: _View, gap: Gap) -> _Interval | None:
@@ -253,12 +313,28 @@ def _inside(interval: _Interval, place: Place, generation: str, gap: Gap) -> boo
     return end is not None and place.replica == end.replica and place < end
 
 
+# --- I6 -----------------------------------------------------------------------------------------
+def _parked_out_of_sight(history: History) -> list[str]:
+    """No row waits for an answer that nobody is asked for, whatever became of its effect."""
+    return [
+        f"I6 {row.handler} {row.key} is {row.state}, and nobody is asked about it"
+        for row in history.rows
+        if row.state.parked and not _waits_in_sight(row, history)
+    ]
+
+
 # --- I8 -----------------------------------------------------------------------------------------
 def _unfinished(history: History) -> list[str]:
+    """No row is left in work, unless its handler is paused and its event waits for that."""
+    waiting = {
+        (held.handler, held.headers["ce-generation"], held.headers["ce-position"])
+        for held in _paused(history)
+    }
     return [
         f"I8 {row.handler} {row.key} is left {row.state}"
         for row in history.rows
-        if row.state in (State.STARTED, State.RETRY_WAIT)
+        if row.state in (State.CLAIMED, State.STARTED, State.RETRY_WAIT)
+        and (row.handler, row.generation, row.position) not in waiting
     ]
 
 

@@ -8,10 +8,13 @@ import msgspec
 from fencepost.settings import Settings
 
 SOURCE = "orders"
+HANDLER_TIMEOUT_S = 4.0
 GENERATION_HEADER, WINDOW_HEADER = "x-generation", "x-oldest-id"
 
 Restart = Literal["zero", "random", "aligned"]
 Unknown = Literal["410", "all", "live", "greater"]
+Join = Literal["atomic", "racy", "unknown"]
+Manner = Literal["careful", "knowing", "punctual", "hasty"]
 
 
 class SourcePlan(msgspec.Struct, frozen=True):
@@ -29,6 +32,12 @@ class SourcePlan(msgspec.Struct, frozen=True):
     scheme: Literal["integer", "opaque"]
     cut_every_s: float
     restart_every_s: float
+    join: Join = "unknown"
+    """What the configuration says of the step from replayed to live events."""
+    leaks_s: float = 0.0
+    """Up to how long after its replay a connection takes part; what is announced meanwhile it never
+    gets. Above 0 only where the join is not declared atomic, and the bridge probes: a declared
+    generation and window say nothing of it."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -42,6 +51,17 @@ class Plan(msgspec.Struct, frozen=True):
     mirror: bool
     """A second handler, whose effect may be repeated."""
     workers: int
+    manner: Manner = "careful"
+    """How people answer: see `people`."""
+    heads: int = 1
+    """How many of them sit at the desk, without a word to one another."""
+    slow_s: float = 3.0
+    """What a handler may take on either side of its call; its limit is HANDLER_TIMEOUT_S."""
+    flight_s: float = 0.5
+    """How long a call may be on its way to the sink."""
+    barrier: bool = False
+    checker: bool = False
+    """Whether the handler marks its effect, and whether somebody can say that it happened."""
     tasks: int = 40
     busy_s: float = 60.0
 
@@ -61,8 +81,49 @@ FAULTS = (
 )
 
 
+LATER_FAULTS = (
+    "crash_bridge",
+    "crash_worker",
+    "freeze_bridge",
+    "ghost",
+    "deaf_bridge",
+    "deaf_worker",
+)
+_JOINS: tuple[Join, ...] = ("atomic", "racy", "unknown")
+PAUSES = ("pause_worker", "zombie", "ghost")
+
+
 def draw_plan(seed: int) -> Plan:
-    """Return the plan of a seed. Each enables a random part of what there is."""
+    """Return the plan of a seed: the first floor's, with what came to the simulator since."""
+    chance = Random(f"second floor {seed}")
+    plan = draw_first_floor(seed)
+    faults = (*plan.faults, *(fault for fault in LATER_FAULTS if chance.random() < 0.4))
+    manners: list[Manner] = ["careful", "knowing"]
+    if not any(fault in PAUSES for fault in faults):
+        manners.append("punctual")
+    source = plan.source
+    if not (source.declares_generation and source.declares_window):
+        join = chance.choice(_JOINS)
+        leaks_s = chance.choice((0.0, 0.5, 2.0)) if join != "atomic" else 0.0
+        source = msgspec.structs.replace(source, join=join, leaks_s=leaks_s)
+    return msgspec.structs.replace(
+        plan,
+        source=source,
+        faults=faults,
+        manner=chance.choice(manners),
+        heads=chance.choice((1, 1, 2)),
+        slow_s=chance.choice((3.0, 3.0, 4.5)),
+        flight_s=chance.choice((0.5, 0.5, 3.0)),
+        barrier=chance.random() < 0.4,
+        checker=chance.random() < 0.4,
+    )
+
+
+def draw_first_floor(seed: int) -> Plan:
+    """Return the plan that this seed had at first, so that what it once showed can be played again.
+
+    Each enables a random part of what there was: nothing is ever drawn here in addition.
+    """
     chance = Random(f"plan {seed}")
     keys: Literal["durable", "none"] = "durable" if chance.random() < 0.6 else "none"
     source = SourcePlan(
@@ -94,7 +155,7 @@ def draw_plan(seed: int) -> Plan:
 def settings_for(plan: Plan) -> Settings:
     """Return the configuration: what the source does not say is not in it."""
     source = plan.source
-    speech: dict[str, Any] = {"scheme": source.scheme}
+    speech: dict[str, Any] = {"scheme": source.scheme, "join": source.join}
     if source.declares_generation:
         speech["generation_header"] = GENERATION_HEADER
     if source.declares_window:
@@ -104,7 +165,7 @@ def settings_for(plan: Plan) -> Settings:
         "bridge": {"retry_first_s": 0.2, "retry_longest_s": 4.0, "stall_s": 15.0},
         "pool": {
             "slots": 6,
-            "handler_timeout_s": 4.0,
+            "handler_timeout_s": HANDLER_TIMEOUT_S,
             "lease_s": 6.0,
             "ack_wait_s": 8.0,
             "retry_first_s": 0.2,

@@ -7,15 +7,14 @@ from random import Random
 
 import msgspec
 
-from fencepost.testing.simulator.history import History, Published, Recorded
-from fencepost.testing.simulator.house import House, task_of
+from fencepost.testing.simulator.history import History, Recorded, task_of
+from fencepost.testing.simulator.house import House
 from fencepost.testing.simulator.loop import Deadlock, outside, run_virtual
 from fencepost.testing.simulator.nemesis import Nemesis
 from fencepost.testing.simulator.oracle import violations
-from fencepost.testing.simulator.people import People
+from fencepost.testing.simulator.people import people_of
 from fencepost.testing.simulator.plan import Plan, draw_plan
-from fencepost_schemas.event import event_of
-from fencepost_schemas.question import Answer, Held, Question
+from fencepost_schemas.question import Answer, Held, Question, QuestionKind
 from fencepost_schemas.row import decode_row
 from fencepost_schemas.subject import ANSWERS, EVENTS, LEDGER, QUESTIONS
 from fencepost_schemas.verdict import EpochRecord
@@ -38,13 +37,18 @@ class Outcome(msgspec.Struct, frozen=True):
 
 def run_seed(seed: int) -> Outcome:
     """Play a seed to its end."""
-    plan = draw_plan(seed)
+    return run_plan(draw_plan(seed))
+
+
+def run_plan(plan: Plan) -> Outcome:
+    """Play a plan to its end. Its seed decides what the plan leaves to chance."""
+    seed = plan.seed
     log = logging.getLogger("fencepost")
     level = log.level
     log.setLevel(logging.CRITICAL + 1)
     chance = Random(f"run {seed}")
     handlers = {"charge": "once", **({"mirror": "idempotent"} if plan.mirror else {})}
-    history = History(handlers)
+    history = History(handlers, leaky=plan.source.leaks_s > 0)
     try:
         run_virtual(_play(plan, Random(f"play {seed}"), history), chance)
     except Deadlock as found:
@@ -59,18 +63,19 @@ async def _play(plan: Plan, chance: Random, history: History) -> None:
     house = House(plan, chance, history)
     house.broker.vices.latency_s = 0.02
     await house.begin()
-    nemesis, people = Nemesis(house), People(house)
+    nemesis = Nemesis(house)
     await asyncio.sleep(3.0)
     announcing = outside(_announce(house, plan))
     tormenting = outside(nemesis.torment())
-    answering = outside(people.answer_for_ever()) if plan.people else None
+    answering = [outside(one.answer_for_ever()) for one in people_of(house)]
     await asyncio.sleep(plan.busy_s)
     tormenting.cancel()
     nemesis.heal()
+    beating = outside(house.source.beat_for_ever())
     await announcing
-    history.restless = await _catch_up(house) or await _rest(house)
-    if answering is not None:
-        answering.cancel()
+    history.restless = await _catch_up(house, "beat") or await _rejoin(house) or await _rest(house)
+    for task in [beating, *answering]:
+        task.cancel()
     history.virtual_s = asyncio.get_running_loop().time()
     _read(house, history)
 
@@ -85,10 +90,20 @@ async def _announce(house: House, plan: Plan) -> None:
         house.source.announce_new(f"task-{number:03d}")
 
 
-async def _catch_up(house: House) -> str:
+async def _rejoin(house: House) -> str:
+    """Cut a source that leaked once more: what a connection lost is found by the next one."""
+    if not house.plan.source.leaks_s:
+        return ""
+    house.source.leaks_s = 0.0
+    await asyncio.sleep(house.plan.source.leaks_s)
+    house.source.cut()
+    return await _catch_up(house, "rejoin")
+
+
+async def _catch_up(house: House, name: str) -> str:
     """Have the source speak until it is heard: a verdict takes an event, also the last one."""
     for number in range(1, BEATS_MAX + 1):
-        task = f"beat-{number}"
+        task = f"{name}-{number}"
         house.source.announce_new(task)
         await asyncio.sleep(BEAT_S)
         events = house.broker.streams[EVENTS].messages.values()
@@ -134,12 +149,10 @@ def _state(house: House) -> str:
 
 def _read(house: House, history: History) -> None:
     """Put what the broker holds into the history."""
+    history.published = house.published()
     events = house.broker.streams[EVENTS]
     for sequence, stored in events.messages.items():
-        if ".events." in stored.subject:
-            event = event_of(stored.headers, stored.payload)
-            history.published.append(Published(sequence, events.stored_s[sequence], event))
-        elif ".epochs." in stored.subject:
+        if ".epochs." in stored.subject:
             record = msgspec.json.decode(stored.payload, type=EpochRecord)
             history.records.append(Recorded(sequence, record))
     for stored in house.broker.streams[LEDGER].messages.values():
@@ -147,7 +160,12 @@ def _read(house: House, history: History) -> None:
             history.rows.append(decode_row(stored.payload))
     for stored in house.broker.streams[QUESTIONS].messages.values():
         if ".held." in stored.subject:
-            history.held.append(msgspec.json.decode(stored.payload, type=Held))
+            held = msgspec.json.decode(stored.payload, type=Held)
+            question = stored.subject.split(".")[-2]
+            if not question.startswith(QuestionKind.PAUSE):
+                history.held.append(held)
+            elif held.handler:
+                history.paused.setdefault(question, []).append(held)
         else:
             history.questions.append(msgspec.json.decode(stored.payload, type=Question))
     for stored in house.broker.streams[ANSWERS].messages.values():

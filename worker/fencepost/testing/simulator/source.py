@@ -16,6 +16,7 @@ from fencepost.testing.simulator.loop import PROCESS, Process, outside
 from fencepost.testing.simulator.plan import GENERATION_HEADER, WINDOW_HEADER, SourcePlan
 
 _BROKEN, _ENDED = "broken", "ended"
+BEAT_S = 5.0
 
 
 class _Log:
@@ -77,6 +78,7 @@ class SimulatedSource:
     def __init__(self, plan: SourcePlan, chance: Random, history: History) -> None:
         self.plan = plan
         self.visits: list[Visit] = []
+        self.leaks_s = plan.leaks_s
         self._chance = chance
         self._history = history
         self._logs = [_Log(replica, 1, 0) for replica in range(plan.replicas)]
@@ -139,12 +141,25 @@ class SimulatedSource:
         for visit in [one for one in self.visits if one.process is process]:
             self._leave(visit)
 
+    async def beat_for_ever(self) -> None:
+        """Send comments on every connection, so that who has nothing to say is not taken for gone.
+
+        A source that is silent is left and asked again. One whose replicas do not hold the same
+        then tells the client other things each time, and nothing comes to rest: that is what
+        heartbeats are for, and no fault of the client's.
+        """
+        while True:
+            await asyncio.sleep(BEAT_S)
+            for visit in self.visits:
+                visit.put(b":\n\n")
+
     def caught_up(self) -> bool:
         return any(not visit.over for visit in self.visits)
 
     # --- the transport
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[Visit | _Refusal]:
+        self._history.connections += 1
         await asyncio.sleep(self._chance.uniform(0.0, 0.3))
         replica = self._next % len(self._logs)
         self._next += 1
@@ -154,9 +169,12 @@ class SimulatedSource:
             yield _Refusal()
             return
         visit = Visit(PROCESS.get(), log, self._headers(log))
-        self.visits.append(visit)
+        if not self.leaks_s:
+            self.visits.append(visit)
         for announcement in backlog:
             self._send(visit, announcement)
+        if self.leaks_s:
+            outside(self._take_part(visit))
         try:
             yield visit
         finally:
@@ -164,6 +182,15 @@ class SimulatedSource:
 
     async def close(self) -> None:
         """Nothing is held beyond its visits."""
+
+    async def _take_part(self, visit: Visit) -> None:
+        """Have a connection hear what is announced, some time after it was told what was before."""
+        await asyncio.sleep(self._chance.uniform(0.0, self.leaks_s))
+        gone = visit.over or (visit.process is not None and visit.process.dead)
+        if gone or self._logs[visit.log.replica] is not visit.log:
+            self._leave(visit)
+        else:
+            self.visits.append(visit)
 
     # --- inside
     def _announce(self, log: _Log, task: str) -> None:

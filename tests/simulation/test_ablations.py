@@ -1,0 +1,108 @@
+"""Without a safety rule the simulator must fail: a rule that nobody misses is tested by nobody.
+
+Each scenario is played with its rule, and nothing is wrong; then without it, until the invariant
+that the rule is there for is broken.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+import pytest
+
+from fencepost.pool.drive import Driver
+from fencepost.pool.work import Work
+from fencepost.testing.simulator.plan import Plan, draw_first_floor
+from fencepost.testing.simulator.run import run_plan
+from fencepost.testing.simulator.scenarios import (
+    ghosts,
+    haste,
+    keyless,
+    late_claims,
+    leaky_joins,
+    short_windows,
+    wide_joins,
+)
+from fencepost_policies.dialects.plain import Dialect
+from fencepost_policies.ledger import TABLE, Signal
+from fencepost_policies.lineage import Turn, turn
+from fencepost_policies.plan import Given, Settlement
+from fencepost_policies.plan import Plan as RowPlan
+from fencepost_schemas.cursor import Cursor
+from fencepost_schemas.question import Ruling
+from fencepost_schemas.row import Row, State
+from fencepost_schemas.sse import Frame
+from fencepost_schemas.verdict import Verdict
+
+SOUND_SEEDS = 10
+"""Of each scenario with its rule."""
+NEVER_MS = 10**15
+ABLATION_SEEDS = 400
+"""Of each scenario without it: more than it ever took."""
+
+
+def first_violation(plans: Iterable[Plan], invariant: str = "") -> str:
+    """Play the plans until one breaks the invariant; return how, and "" where none does."""
+    for plan in plans:
+        for wrong in run_plan(plan).violations:
+            if wrong.startswith(invariant):
+                return f"seed {plan.seed}: {wrong}"
+    return ""
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [ghosts, late_claims, keyless, leaky_joins, short_windows, wide_joins, haste],
+)
+def test_a_scenario_is_sound(scenario: Callable[[int], Plan]) -> None:
+    """With all rules in place nothing is wrong."""
+    assert "" == first_violation(map(scenario, range(SOUND_SEEDS)))
+
+
+# --- without a rule -----------------------------------------------------------------------------
+def test_a_standing_per_connection_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A good resume inside a doubtful generation must not launder the doubt."""
+
+    def laundering(
+        cursor: Cursor, verdict: Verdict, first: Frame | None, chance: str, ruling: Ruling | None
+    ) -> Turn:
+        turned = turn(cursor, verdict, first, chance, ruling)
+        laundered = msgspec.structs.replace(turned.cursor, standing=verdict.kind)
+        return msgspec.structs.replace(turned, cursor=laundered)
+
+    monkeypatch.setattr("fencepost.bridge.lineage.turn", laundering)
+    assert first_violation(map(draw_first_floor, range(ABLATION_SEEDS)), "I1")
+
+
+def test_a_fenced_worker_that_acks_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that lost its row must be silent: its ack would be the last that is heard of it.
+
+    Its successor may have died with the row started or in doubt and nothing else done.
+    """
+
+    def acking(row: Row | None, given: Given, now_ms: int) -> RowPlan:
+        return RowPlan(settle=Settlement.ACK)
+
+    for state in (None, *State):
+        monkeypatch.setitem(TABLE, (state, Signal.FENCED), acking)
+    assert first_violation(map(ghosts, range(ABLATION_SEEDS)), "I2")
+
+
+def test_a_start_behind_the_lease_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that hears late of its claim must not begin: somebody may have answered since."""
+
+    in_time = Driver._run
+
+    async def run_anyway(driver: Driver, work: Work, row: Row, revision: int) -> Any:
+        return await in_time(
+            driver, work, msgspec.structs.replace(row, lease_until_ms=NEVER_MS), revision
+        )
+
+    monkeypatch.setattr(Driver, "_run", run_anyway)
+    assert first_violation(map(late_claims, range(ABLATION_SEEDS)), "I1")
+
+
+def test_a_join_that_nobody_looks_at_again_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An overlap proves the seam only; what the join behind it lost is lost for good without."""
+    monkeypatch.setattr(Dialect, "covers", False)
+    assert first_violation(map(leaky_joins, range(ABLATION_SEEDS)), "I2")
