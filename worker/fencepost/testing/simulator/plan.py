@@ -114,7 +114,7 @@ def draw_plan(seed: int) -> Plan:
         heads=chance.choice((1, 1, 2)),
         slow_s=chance.choice((3.0, 3.0, 4.5)),
         flight_s=chance.choice((0.5, 0.5, 3.0)),
-        barrier=chance.random() < 0.4,
+        barrier=chance.random() < 0.6,
         checker=chance.random() < 0.4,
     )
 
