@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -29,10 +30,12 @@ from fencepost_schemas.event import ClassifiedEvent, KeyScope, fingerprint_of, h
 from fencepost_schemas.standing import Standing
 from fencepost_schemas.subject import EVENTS, Subjects, lane_of
 from kit.house import make_settings
+from kit.wait import until
 
 EVENT_BYTES = 256
 BATCH = 500
 SLOTS = 1_000
+SINGLES = 200
 SOURCE: dict[str, Any] = {"orders": {"url": "http://127.0.0.1:9/", "keys": "durable", "key": "/k"}}
 LEASES: dict[str, Any] = {
     "slots": SLOTS,
@@ -50,6 +53,53 @@ app = Fencepost("bench-{name}")
 @app.on("task", name="no-op-{name}", effect="{effect}")
 async def no_op(payload: bytes) -> None:
     return None
+"""
+ONE_APP = """
+import os
+from contextlib import asynccontextmanager
+
+import nats
+
+from fencepost import Fencepost
+
+client = None
+
+
+@asynccontextmanager
+async def lifespan():
+    global client
+    client = await nats.connect(os.environ["BENCH_SERVER"])
+    yield
+    await client.close()
+
+
+app = Fencepost("bench-one", lifespan=lifespan)
+
+
+@app.on("task", name="one", effect="once")
+async def one(payload: bytes) -> None:
+    await client.publish("bench.done", b"")
+    await client.flush()
+"""
+ONE_PLAIN = """
+import asyncio, sys
+import nats
+from nats.errors import TimeoutError
+
+async def main(url):
+    client = await nats.connect(url)
+    pull = await client.jetstream().pull_subscribe_bind("plain", "{events}")
+    while True:
+        try:
+            messages = await pull.fetch({batch}, timeout=5)
+        except TimeoutError:
+            continue
+        for message in messages:
+            await client.publish("bench.done", b"")
+            await client.flush()
+            await message.ack()
+
+asyncio.run(main(sys.argv[1]))
 """
 PLAIN = """
 import asyncio, sys
@@ -151,6 +201,32 @@ async def timed(connection: JetStream, consumer: str, *command: str) -> float:
             await process.communicate()
 
 
+async def one_at_a_time(
+    connection: JetStream, subjects: Subjects, server: str, count: int, *command: str
+) -> float:
+    """Return the median seconds from publishing one event to its handler's word, with no other."""
+    environment = {**os.environ, "BENCH_SERVER": server}
+    process = await asyncio.create_subprocess_exec(
+        *command, env=environment, stdout=asyncio.subprocess.DEVNULL
+    )
+    client = await nats.connect(server)
+    done = await client.subscribe("bench.done")
+    taken: list[float] = []
+    try:
+        for number in range(count + 5):
+            one = event(number, 999 + process.pid)
+            subject = subjects.event(one.source, one.generation, one.standing, 0)
+            began_s = time.perf_counter()
+            await connection.store(Message(subject, one.payload, headers_of(one)))
+            await done.next_msg(timeout=30)
+            taken.append(time.perf_counter() - began_s)
+    finally:
+        process.terminate()
+        await process.wait()
+        await client.close()
+    return statistics.median(taken[5:])
+
+
 @contextlib.asynccontextmanager
 async def bench_house(folder: Path, sync: str) -> AsyncIterator[tuple[Settings, JetStream]]:
     async with EmbeddedBroker(folder / "broker", sync_always=sync == "always") as server:
@@ -164,8 +240,9 @@ async def bench_house(folder: Path, sync: str) -> AsyncIterator[tuple[Settings, 
 
 
 async def throughput(sync: str, count: int, rounds: int) -> dict[str, list[float]]:
-    """Return the seconds of each round, by who worked."""
+    """Return the seconds of each round, by who worked; "one" and "plain one" for one at a time."""
     found: dict[str, list[float]] = {"plain": [], "once": [], "idempotent": []}
+    latency: dict[str, list[float]] = {"plain one": [], "one": []}
     with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as name:
         folder = Path(name)
         async with bench_house(folder, sync) as (settings, connection):
@@ -205,7 +282,38 @@ async def throughput(sync: str, count: int, rounds: int) -> dict[str, list[float
                     if number:  # the first round warms up, and makes the consumers
                         found[who].append(seconds)
                     print(f"  {sync:8} {who:11} {count / seconds:8.0f} events/s", file=sys.stderr)
-    return found
+            (folder / "one_plain.py").write_text(
+                ONE_PLAIN.format(events=EVENTS, batch=BATCH), "utf-8"
+            )
+            (folder / "bench_one.py").write_text(ONE_APP, "utf-8")
+            worker = [
+                *(sys.executable, "-m", "fencepost", "worker", "--quiet"),
+                *("--config", str(toml), "--app", f"{folder}/bench_one.py:app"),
+            ]
+            await catch_up(connection, worker, server)
+            for _ in range(rounds):
+                for who, command in (
+                    ("plain one", [sys.executable, str(folder / "one_plain.py"), server]),
+                    ("one", worker),
+                ):
+                    seconds = await one_at_a_time(connection, subjects, server, SINGLES, *command)
+                    latency[who].append(seconds)
+                    print(f"  {sync:8} {who:11} {seconds * 1000:8.2f} ms", file=sys.stderr)
+    return {**found, **latency}
+
+
+async def catch_up(connection: JetStream, command: list[str], server: str) -> None:
+    """Have the app of the single events see to what the others have worked off before."""
+    process = await asyncio.create_subprocess_exec(
+        *command, env={**os.environ, "BENCH_SERVER": server}, stdout=asyncio.subprocess.DEVNULL
+    )
+
+    async def all_acked() -> bool:
+        return (await settled(connection, "fp-bench-one"))[1]
+
+    await until(all_acked, "the app of the single events to catch up", 120)
+    process.terminate()
+    await process.wait()
 
 
 def report(sync: str, found: dict[str, list[float]], count: int) -> list[dict[str, Any]]:
@@ -223,6 +331,16 @@ def report(sync: str, found: dict[str, list[float]], count: int) -> list[dict[st
                 "target": TARGETS[sync, effect],
             }
         )
+    one, plain_one = (statistics.median(found[who]) for who in ("one", "plain one"))
+    lines.append(
+        {
+            "broker": sync,
+            "effect": "one at a time",
+            "ms": round(one * 1000, 2),
+            "plain_ms": round(plain_one * 1000, 2),
+            "ratio": round(plain_one / one, 3),
+        }
+    )
     return lines
 
 
@@ -233,12 +351,14 @@ async def bench(count: int, rounds: int, as_json: bool) -> None:
     if as_json:
         print(json.dumps(lines))
         return
-    print("broker    effect       events/s  plain loop  ratio  target")
+    print("broker    effect                pool   plain loop  ratio  target")
     for line in lines:
-        print(
-            f"{line['broker']:9} {line['effect']:11} {line['events_per_s']:9} "
-            f"{line['plain_events_per_s']:11} {line['ratio']:6.2f} {line['target']:7}"
-        )
+        if "ms" in line:
+            figures = f"{line['ms']:8.2f} ms {line['plain_ms']:9.2f} ms"
+        else:
+            figures = f"{line['events_per_s']:8}/s {line['plain_events_per_s']:10}/s"
+        target = line.get("target", "")
+        print(f"{line['broker']:9} {line['effect']:14} {figures} {line['ratio']:6.2f} {target:7}")
 
 
 if __name__ == "__main__":
