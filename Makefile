@@ -13,7 +13,7 @@ MCP1    := .venv-mcp1
 NODE    := $(FOREIGN)/typescript/node_modules
 NCHAN   := PATH="$$PATH:/usr/sbin"; nginx -V 2>&1 | sed -n 's/.*--modules-path=\([^ ]*\).*/\1/p'
 
-.PHONY: help setup demo test test-real servers sim check
+.PHONY: help setup demo test test-real servers sim bench check
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ $(NODE)/.ready: $(FOREIGN)/typescript/package-lock.json | servers
 
 sim: $(READY) ## play seeds in the simulator, as in ARGS="--seeds 0:200"
 	@$(BIN)/python -m fencepost.testing.simulator $(ARGS)
+
+bench: $(READY) ## the pool beside a plain loop without a ledger, as ratios
+	@PYTHONPATH=tests $(BIN)/python tests/benchmarks/pool.py $(ARGS)
 
 check: $(READY) ## lint, formatting, types, import contracts
 	$(BIN)/ruff check .

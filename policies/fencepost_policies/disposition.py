@@ -21,16 +21,22 @@ _R, _ONE, _A, _N = Action.RUN, Action.RUN_ONE_ATTEMPT, Action.ASK, Action.REFUSE
 TABLE: dict[tuple[Standing, bool, Effect], Action] = {
     # standing, has a usable key, effect
     (Standing.GENESIS, True, Effect.IDEMPOTENT): _R,
+    (Standing.GENESIS, True, Effect.KEYED): _R,
     (Standing.GENESIS, True, Effect.ONCE): _R,
     (Standing.RESUMED, True, Effect.IDEMPOTENT): _R,
+    (Standing.RESUMED, True, Effect.KEYED): _R,
     (Standing.RESUMED, True, Effect.ONCE): _R,
     (Standing.REORIGINATED, True, Effect.IDEMPOTENT): _R,
+    (Standing.REORIGINATED, True, Effect.KEYED): _R,
     (Standing.REORIGINATED, True, Effect.ONCE): _R,
     (Standing.REORIGINATED, False, Effect.IDEMPOTENT): _N,
+    (Standing.REORIGINATED, False, Effect.KEYED): _N,
     (Standing.REORIGINATED, False, Effect.ONCE): _N,
     (Standing.UNVERIFIABLE, True, Effect.IDEMPOTENT): _ONE,
+    (Standing.UNVERIFIABLE, True, Effect.KEYED): _A,
     (Standing.UNVERIFIABLE, True, Effect.ONCE): _A,
     (Standing.UNVERIFIABLE, False, Effect.IDEMPOTENT): _N,
+    (Standing.UNVERIFIABLE, False, Effect.KEYED): _N,
     (Standing.UNVERIFIABLE, False, Effect.ONCE): _N,
 }
 """An untainted lineage always has a usable key: one derived from the position if need be."""

@@ -15,7 +15,17 @@ from enum import StrEnum
 
 from fencepost_policies import moves
 from fencepost_policies.disposition import Action
-from fencepost_policies.plan import Answered, Arrived, Finished, Given, Outcome, Plan
+from fencepost_policies.plan import (
+    Answered,
+    Arrived,
+    AtBarrier,
+    Finished,
+    Given,
+    Outcome,
+    Plan,
+    Renewing,
+    Verified,
+)
 from fencepost_schemas.question import Ruling
 from fencepost_schemas.row import Row, State
 
@@ -36,6 +46,11 @@ class Signal(StrEnum):
     NOT_APPLIED = "not_applied"
     UNKNOWN = "unknown"
     FENCED = "fenced"
+    AT_BARRIER = "at_barrier"
+    RENEWING = "renewing"
+    VERIFIED_DONE = "verified_done"
+    VERIFIED_UNDONE = "verified_undone"
+    VERIFIED_NOTHING = "verified_nothing"
     RULED_APPLIED = "ruled_applied"
     RULED_RETRY = "ruled_retry"
     RULED_DISCARD = "ruled_discard"
@@ -65,23 +80,52 @@ _BY_RULING = {
 
 def signal(row: Row | None, given: Given, now_ms: int) -> Signal:
     """Return the one word for what happened to this row."""
-    if isinstance(given, Finished):
-        live = row is not None and row.state is State.STARTED and row.claim == given.claim
-        return _BY_OUTCOME[given.outcome] if live else Signal.FENCED
+    if isinstance(given, Finished | AtBarrier | Renewing | Verified):
+        return _signal_of_claim(row, given, now_ms)
     if isinstance(given, Answered):
         return _signal_of_answer(row, given, now_ms)
     return _signal_of_arrival(row, given, now_ms)
 
 
+_RUNNING = (State.CLAIMED, State.STARTED)
+
+
+def _signal_of_claim(
+    row: Row | None, given: Finished | AtBarrier | Renewing | Verified, now_ms: int
+) -> Signal:
+    """A claim that is no longer the row's says nothing that counts.
+
+    Past its lease it may still end, while nobody took over, but neither begin nor go on: behind
+    lease and quarantine a checker or a person looks, and what they see has to stay so.
+    """
+    if row is None or row.state not in _RUNNING or row.claim != given.claim:
+        return Signal.FENCED
+    if isinstance(given, AtBarrier | Renewing) and now_ms >= row.lease_until_ms:
+        return Signal.FENCED
+    if isinstance(given, Finished):
+        return _BY_OUTCOME[given.outcome]
+    if isinstance(given, AtBarrier):
+        return Signal.AT_BARRIER
+    if isinstance(given, Renewing):
+        return Signal.RENEWING
+    if given.happened is None:
+        return Signal.VERIFIED_NOTHING
+    return Signal.VERIFIED_DONE if given.happened else Signal.VERIFIED_UNDONE
+
+
 def _signal_of_answer(row: Row | None, given: Answered, now_ms: int) -> Signal:
     """An answer carries its work until the row is terminal or parked again, as an event does."""
     if row is None:
-        return Signal.FENCED
-    if given.ruling is Ruling.RETRY and row.state is State.STARTED:
-        return Signal.LEASE_RUNS if now_ms < row.lease_until_ms else Signal.LEASE_OVER
+        return Signal.OVERTAKEN
+    if given.ruling is Ruling.RETRY and row.state in _RUNNING:
+        if now_ms < row.lease_until_ms:
+            return Signal.LEASE_RUNS
+        return Signal.LEASE_OVER if row.state is State.STARTED else Signal.MAY_RUN
     if given.ruling is Ruling.RETRY and row.state is State.RETRY_WAIT:
         return Signal.NOT_DUE if now_ms < row.due_ms else Signal.MAY_RUN
-    if row.attempt != given.attempt or row.state not in (State.IN_DOUBT, State.REFUSED):
+    replayed = row.state is State.REJECTED and given.ruling is Ruling.RETRY
+    waits = row.state in (State.IN_DOUBT, State.REFUSED) or replayed
+    if row.attempt != given.attempt or not waits:
         return Signal.OVERTAKEN
     if given.ruling is Ruling.RETRY and now_ms < row.quarantine_until_ms:
         return Signal.QUARANTINED
@@ -93,8 +137,10 @@ def _signal_of_arrival(row: Row | None, given: Arrived, now_ms: int) -> Signal:
         return Signal.OTHER_PAYLOAD
     if row is not None and given.action is Action.DENY and row.generation != given.generation:
         return Signal.DISCARDED_ELSEWHERE
+    if row is not None and row.state in _RUNNING and now_ms < row.lease_until_ms:
+        return Signal.LEASE_RUNS
     if row is not None and row.state is State.STARTED:
-        return Signal.LEASE_RUNS if now_ms < row.lease_until_ms else Signal.LEASE_OVER
+        return Signal.LEASE_OVER
     if row is not None and row.state is State.RETRY_WAIT and now_ms < row.due_ms:
         return Signal.NOT_DUE
     if given.action is Action.DENY:
@@ -110,20 +156,39 @@ Move = Callable[[Row | None, Given, int], Plan]
 
 _TERMINAL = (State.APPLIED, State.REJECTED, State.DENIED, State.CONFLICT)
 _ARRIVALS = (Signal.MAY_RUN, Signal.MUST_ASK, Signal.MUST_REFUSE, Signal.DENIED, Signal.UNDECODABLE)
+_VERIFIED = (Signal.VERIFIED_DONE, Signal.VERIFIED_UNDONE, Signal.VERIFIED_NOTHING)
 TABLE: dict[tuple[State | None, Signal], Move] = {
     (None, Signal.MAY_RUN): moves.start,
     (None, Signal.MUST_ASK): moves.park_pending,
     (None, Signal.MUST_REFUSE): moves.park_refused,
     (None, Signal.DENIED): moves.deny,
     (None, Signal.UNDECODABLE): moves.bury_undecodable,
+    (State.CLAIMED, Signal.LEASE_RUNS): moves.wait_for_lease,
+    (State.CLAIMED, Signal.MAY_RUN): moves.take_over,
+    (State.CLAIMED, Signal.MUST_ASK): moves.park_pending,
+    (State.CLAIMED, Signal.MUST_REFUSE): moves.park_refused,
+    (State.CLAIMED, Signal.DENIED): moves.deny,
+    (State.CLAIMED, Signal.UNDECODABLE): moves.bury_undecodable,
+    (State.CLAIMED, Signal.AT_BARRIER): moves.enter,
+    (State.CLAIMED, Signal.RENEWING): moves.renew,
+    (State.CLAIMED, Signal.APPLIED): moves.commit,
+    (State.CLAIMED, Signal.REJECTED): moves.reject,
+    (State.CLAIMED, Signal.NOT_APPLIED): moves.retry,
+    (State.CLAIMED, Signal.UNKNOWN): moves.retry,
     (State.STARTED, Signal.LEASE_RUNS): moves.wait_for_lease,
     (State.STARTED, Signal.LEASE_OVER): moves.recover,
     (State.STARTED, Signal.APPLIED): moves.commit,
     (State.STARTED, Signal.REJECTED): moves.reject,
     (State.STARTED, Signal.NOT_APPLIED): moves.retry,
     (State.STARTED, Signal.UNKNOWN): moves.unknown,
+    (State.STARTED, Signal.AT_BARRIER): moves.silent,
+    (State.STARTED, Signal.RENEWING): moves.renew,
+    (State.STARTED, Signal.VERIFIED_DONE): moves.verified_done,
+    (State.STARTED, Signal.VERIFIED_UNDONE): moves.verified_undone,
+    (State.STARTED, Signal.VERIFIED_NOTHING): moves.verified_nothing,
+    **{(State.CLAIMED, signal): moves.silent for signal in _VERIFIED},
     (State.RETRY_WAIT, Signal.NOT_DUE): moves.wait_until_due,
-    (State.RETRY_WAIT, Signal.MAY_RUN): moves.start,
+    (State.RETRY_WAIT, Signal.MAY_RUN): moves.start_again,
     (State.RETRY_WAIT, Signal.MUST_ASK): moves.park_pending,
     (State.RETRY_WAIT, Signal.MUST_REFUSE): moves.park_refused,
     (State.RETRY_WAIT, Signal.DENIED): moves.deny,
@@ -133,7 +198,7 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
     (State.PENDING, Signal.MUST_REFUSE): moves.park_refused,
     (State.PENDING, Signal.DENIED): moves.deny,
     (State.PENDING, Signal.UNDECODABLE): moves.bury_undecodable,
-    (State.REFUSED, Signal.MAY_RUN): moves.start,
+    (State.REFUSED, Signal.MAY_RUN): moves.start_again,
     (State.REFUSED, Signal.MUST_ASK): moves.park_refused,
     (State.REFUSED, Signal.MUST_REFUSE): moves.park_refused,
     (State.REFUSED, Signal.DENIED): moves.deny,
@@ -153,6 +218,9 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
     **{(state, Signal.OVERTAKEN): moves.moot for state in State},
     (State.IN_DOUBT, Signal.OVERTAKEN): moves.ask_again,
     (State.REJECTED, Signal.OVERTAKEN): moves.bury_again,
+    (State.REJECTED, Signal.RULED_RETRY): moves.start,
+    (State.REJECTED, Signal.QUARANTINED): moves.wait_out_quarantine,
+    (None, Signal.OVERTAKEN): moves.moot,
     (State.REFUSED, Signal.RULED_RETRY): moves.moot,
     (State.REFUSED, Signal.QUARANTINED): moves.moot,
 }

@@ -12,33 +12,109 @@ from fencepost_policies.plan import (
     Finished,
     Given,
     Notice,
+    Outcome,
     Plan,
+    Renewing,
     Settlement,
+    Start,
+    Verified,
 )
-from fencepost_schemas.limits import ATTEMPTS_MAX, NOTE_CHARS_MAX
+from fencepost_schemas.limits import NOTE_CHARS_MAX
 from fencepost_schemas.row import Effect, Row, State
+
+CHECKER = "verify"
+"""Who says so where a handler's own checker decided."""
 
 
 def start(row: Row | None, given: Given, now_ms: int) -> Plan:
-    """Claim and start in one write: attempt n+1, under a lease."""
-    assert isinstance(given, Arrived | Answered)
+    """Take the row in one write: attempt n+1, under a lease.
+
+    A handler with a barrier has only claimed then; any other may have begun.
+    """
+    assert isinstance(given, Arrived | Answered | Verified)
     begun = row if row is not None else _fresh(given, State.STARTED, now_ms)
     if isinstance(given, Arrived):
         begun = _brought_by(begun, given)
-    started = msgspec.structs.replace(
+    if isinstance(given, Verified) or begun.state in (State.IN_DOUBT, State.REJECTED):
+        # A checker or a person says that no attempt so far reached the receiver.
+        begun = _unknown_to_the_receiver(begun)
+    offer = given.start
+    if offer.terms.sink_ms and not begun.sink_until_ms:
+        # The receiver knows the key from the first attempt on, so that one counts.
+        begun = msgspec.structs.replace(
+            begun, sink_until_ms=now_ms + offer.terms.sink_ms, sink_attempt=begun.attempt + 1
+        )
+    taken = msgspec.structs.replace(
         begun,
-        state=State.STARTED,
+        state=State.CLAIMED if offer.terms.barrier else State.STARTED,
         attempt=begun.attempt + 1,
-        claim=given.start.claim,
-        owner=given.start.owner,
-        lease_until_ms=now_ms + given.start.lease_ms,
-        quarantine_until_ms=now_ms + given.start.timeout_ms + given.start.lease_ms,
+        claim=offer.claim,
+        owner=offer.owner,
+        lease_until_ms=now_ms + offer.lease_ms,
+        quarantine_until_ms=now_ms + offer.timeout_ms + offer.lease_ms,
         due_ms=0,
         error="",
         changed_ms=now_ms,
-        actor=given.actor or begun.actor,
+        actor=_actor(given) or begun.actor,
     )
-    return Plan(write=started, run=True)
+    return Plan(write=taken, run=True)
+
+
+def start_again(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """Start once more after a wait, unless the receiver may have forgotten the key meanwhile."""
+    assert row is not None
+    assert isinstance(given, Arrived | Answered)
+    if row.sink_until_ms and not _harmless(row, given.start, now_ms):
+        return _doubt(row, now_ms, "the receiver may have forgotten the key before the retry came")
+    return start(row, given, now_ms)
+
+
+def take_over(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """Take a row whose worker never came to its barrier: that attempt did nothing."""
+    assert row is not None
+    assert isinstance(given, Arrived | Answered)
+    if row.attempt >= given.start.terms.attempts_max:
+        return _bury(row, now_ms, f"{row.attempt} attempts were claimed and none came to its end")
+    return start_again(_without_this_attempt(row), given, now_ms)
+
+
+def enter(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """Let a handler through its barrier."""
+    assert row is not None
+    return Plan(write=msgspec.structs.replace(row, state=State.STARTED, changed_ms=now_ms))
+
+
+def renew(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """Begin the lease anew; the quarantine behind it moves along."""
+    assert row is not None
+    assert isinstance(given, Renewing)
+    behind_ms = row.quarantine_until_ms - row.lease_until_ms
+    lease_until_ms = now_ms + given.lease_ms
+    renewed = msgspec.structs.replace(
+        row, lease_until_ms=lease_until_ms, quarantine_until_ms=lease_until_ms + behind_ms
+    )
+    return Plan(write=renewed)
+
+
+def _without_this_attempt(row: Row) -> Row:
+    """Return the row of a keyed effect after an attempt that never reached the receiver.
+
+    The receiver's memory counts from an earlier attempt, which may have reached it, or not yet.
+    """
+    return _unknown_to_the_receiver(row) if row.sink_attempt == row.attempt else row
+
+
+def _unknown_to_the_receiver(row: Row) -> Row:
+    return msgspec.structs.replace(row, sink_until_ms=0, sink_attempt=0)
+
+
+def release(row: Row, now_ms: int) -> Plan:
+    """End the lease of a worker that a person knows to be dead; its quarantine stays."""
+    return Plan(write=msgspec.structs.replace(row, lease_until_ms=now_ms, changed_ms=now_ms))
+
+
+def _actor(given: Given) -> str:
+    return given.actor if isinstance(given, Arrived | Answered) else ""
 
 
 def _brought_by(row: Row, given: Arrived) -> Row:
@@ -48,10 +124,10 @@ def _brought_by(row: Row, given: Arrived) -> Row:
     longer reaches it. The stricter effect counts, for what may have been started cannot be run
     again because the code was changed.
     """
-    strict = given.action is Action.RUN_ONE_ATTEMPT or given.effect is Effect.ONCE
+    declared = Effect.ONCE if given.action is Action.RUN_ONE_ATTEMPT else given.effect
     return msgspec.structs.replace(
         row,
-        effect=Effect.ONCE if strict else row.effect,
+        effect=max(row.effect, declared, key=lambda effect: effect.strictness),
         source=given.source,
         generation=given.generation,
         position=given.position,
@@ -162,7 +238,11 @@ def wait_for_lease(row: Row | None, given: Given, now_ms: int) -> Plan:
 
 def wait_until_due(row: Row | None, given: Given, now_ms: int) -> Plan:
     assert row is not None
-    return Plan(settle=Settlement.LATER, delay_ms=max(1, row.due_ms - now_ms))
+    assert isinstance(given, Arrived | Answered)
+    delay_ms = max(1, row.due_ms - now_ms)
+    if delay_ms > given.start.terms.parked_over_ms:
+        return Plan(publish=(Notice.PARK,), settle=Settlement.ACK)
+    return Plan(settle=Settlement.LATER, delay_ms=delay_ms)
 
 
 def wait_out_quarantine(row: Row | None, given: Given, now_ms: int) -> Plan:
@@ -173,12 +253,34 @@ def wait_out_quarantine(row: Row | None, given: Given, now_ms: int) -> Plan:
 def recover(row: Row | None, given: Given, now_ms: int) -> Plan:
     """A worker started and never came back: run again where that is harmless, else ask."""
     assert row is not None
-    if row.effect is Effect.ONCE or not _may_run(given):
+    assert isinstance(given, Arrived | Answered)
+    terms = given.start.terms
+    if not _harmless(row, given.start, now_ms) or not _may_run(given):
+        if terms.verifiable and _may_run(given):
+            return _verify(row, given, now_ms)
         error = f"attempt {row.attempt} started and its worker did not come back"
         return _doubt(row, now_ms, error)
-    if row.attempt >= ATTEMPTS_MAX:
+    if row.attempt >= terms.attempts_max:
         return _bury(row, now_ms, f"{row.attempt} attempts started and none came back")
     return start(row, given, now_ms)
+
+
+def _verify(row: Row, given: Arrived | Answered, now_ms: int) -> Plan:
+    """Ask the checker, once the old worker cannot be at it unseen any more."""
+    if now_ms < row.quarantine_until_ms:
+        return wait_out_quarantine(row, given, now_ms)
+    # What the checker says may begin a run, and that run is on behalf of who brings it now.
+    brought = _brought_by(row, given) if isinstance(given, Arrived) else row
+    if brought == row:
+        return Plan(verify=True)
+    return Plan(write=msgspec.structs.replace(brought, changed_ms=now_ms), verify=True)
+
+
+def _harmless(row: Row, offer: Start, now_ms: int) -> bool:
+    """Return True if running once more does no harm, whatever became of the last attempt."""
+    if row.effect is Effect.KEYED:
+        return now_ms + offer.timeout_ms + offer.lease_ms < row.sink_until_ms
+    return row.effect is Effect.IDEMPOTENT
 
 
 def _may_run(given: Given) -> bool:
@@ -220,10 +322,14 @@ def reject(row: Row | None, given: Given, now_ms: int) -> Plan:
 def retry(row: Row | None, given: Given, now_ms: int) -> Plan:
     assert row is not None
     assert isinstance(given, Finished)
-    if row.attempt >= ATTEMPTS_MAX:
+    if row.attempt >= given.terms.attempts_max:
         return _bury(row, now_ms, given.error)
     waiting = _to(row, State.RETRY_WAIT, now_ms, error=given.error)
+    if given.outcome is Outcome.NOT_APPLIED or row.state is State.CLAIMED:
+        waiting = _without_this_attempt(waiting)
     waiting = msgspec.structs.replace(waiting, due_ms=now_ms + given.retry_ms)
+    if given.retry_ms > given.terms.parked_over_ms:
+        return Plan(write=waiting, publish=(Notice.PARK,), settle=Settlement.ACK, note=given.error)
     return Plan(write=waiting, settle=Settlement.LATER, delay_ms=given.retry_ms, note=given.error)
 
 
@@ -231,9 +337,41 @@ def unknown(row: Row | None, given: Given, now_ms: int) -> Plan:
     """The handler failed and cannot say whether it happened."""
     assert row is not None
     assert isinstance(given, Finished)
-    if row.effect is Effect.ONCE:
-        return _doubt(row, now_ms, given.error)
-    return retry(row, given, now_ms)
+    due_ms = now_ms + given.retry_ms
+    known = row.effect is Effect.KEYED and due_ms < row.sink_until_ms
+    if row.effect is Effect.IDEMPOTENT or known:
+        return retry(row, given, now_ms)
+    if given.terms.verifiable:
+        # What was sent may still land after the handler gave up, and a checker that looked too
+        # soon would not see it. So the lease ends here, and the checker's turn comes behind the
+        # quarantine.
+        ended = msgspec.structs.replace(
+            row, lease_until_ms=now_ms, changed_ms=now_ms, error=given.error[:NOTE_CHARS_MAX]
+        )
+        delay_ms = max(1, row.quarantine_until_ms - now_ms)
+        return Plan(write=ended, settle=Settlement.LATER, delay_ms=delay_ms, note=given.error)
+    return _doubt(row, now_ms, given.error)
+
+
+def verified_undone(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """The checker says that it did not happen: run again, unless that was tried often enough."""
+    assert row is not None
+    assert isinstance(given, Verified)
+    if row.attempt >= given.start.terms.attempts_max:
+        return _bury(row, now_ms, f"{row.attempt} attempts, and none of them had an effect")
+    return start(row, given, now_ms)
+
+
+def verified_nothing(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """The checker cannot say either."""
+    assert row is not None
+    assert isinstance(given, Verified)
+    return _doubt(row, now_ms, given.error or f"attempt {row.attempt}: its checker cannot say")
+
+
+def verified_done(row: Row | None, given: Given, now_ms: int) -> Plan:
+    assert row is not None
+    return Plan(write=_to(row, State.APPLIED, now_ms, actor=CHECKER), settle=Settlement.ACK)
 
 
 def rule_applied(row: Row | None, given: Given, now_ms: int) -> Plan:

@@ -5,12 +5,29 @@ from enum import StrEnum
 import msgspec
 
 from fencepost_policies.disposition import Action
+from fencepost_schemas.limits import ATTEMPTS_MAX, PARKED_OVER_MS
 from fencepost_schemas.question import Ruling
 from fencepost_schemas.row import Effect, Row
 from fencepost_schemas.standing import Standing
 
 
 # --- what happened ------------------------------------------------------------------------------
+class Terms(msgspec.Struct, frozen=True):
+    """What a handler declares of itself, besides its effect; times are milliseconds.
+
+    `barrier` says that the handler marks where its effect begins, `verifiable` that somebody can
+    say afterwards whether it happened. `sink_ms` is how long the receiver of a keyed effect knows
+    a key. A retry that is further off than `parked_over_ms` is parked instead of left with the
+    broker.
+    """
+
+    attempts_max: int = ATTEMPTS_MAX
+    barrier: bool = False
+    verifiable: bool = False
+    sink_ms: int = 0
+    parked_over_ms: int = PARKED_OVER_MS
+
+
 class Start(msgspec.Struct, frozen=True):
     """A worker's offer to run: `claim` is a fresh random name, times are milliseconds."""
 
@@ -18,6 +35,7 @@ class Start(msgspec.Struct, frozen=True):
     owner: str
     lease_ms: int
     timeout_ms: int
+    terms: Terms = Terms()
 
 
 class Arrived(msgspec.Struct, frozen=True):
@@ -48,13 +66,43 @@ class Outcome(StrEnum):
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """A handler has ended. `retry_ms` is the wait that was drawn in case it may run again."""
+    """A handler has ended. `retry_ms` is the wait that was drawn in case it may run again.
+
+    `trace` is where it failed, for the person who finds the event among the dead.
+    """
 
     claim: str
     outcome: Outcome
     result_digest: str = ""
     error: str = ""
     retry_ms: int = 0
+    terms: Terms = Terms()
+    trace: str = ""
+
+
+class AtBarrier(msgspec.Struct, frozen=True):
+    """A handler that has claimed stands at its barrier: from here on its effect may happen."""
+
+    claim: str
+
+
+class Renewing(msgspec.Struct, frozen=True):
+    """A handler still runs and wants its lease to begin anew."""
+
+    claim: str
+    lease_ms: int
+
+
+class Verified(msgspec.Struct, frozen=True):
+    """The handler's own checker was asked whether the effect of this claim happened.
+
+    `happened` is None where it cannot say.
+    """
+
+    claim: str
+    happened: bool | None
+    start: Start
+    error: str = ""
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -66,7 +114,7 @@ class Answered(msgspec.Struct, frozen=True):
     start: Start
 
 
-Given = Arrived | Finished | Answered
+Given = Arrived | Finished | AtBarrier | Renewing | Verified | Answered
 
 
 # --- what is to be done -------------------------------------------------------------------------
@@ -79,6 +127,8 @@ class Notice(StrEnum):
     ASK_REFUSAL = "ask_refusal"
     BURY = "bury"
     """Publish the event to the dead."""
+    PARK = "park"
+    """Keep the event among the retries until it is due."""
 
 
 class Settlement(StrEnum):
@@ -90,10 +140,14 @@ class Settlement(StrEnum):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What to do, in the order of the fields. With `run`, the outcome comes back to `step`."""
+    """What to do, in the order of the fields.
+
+    With `run` the handler's outcome, with `verify` its checker's word comes back to `step`.
+    """
 
     write: Row | None = None
     run: bool = False
+    verify: bool = False
     publish: tuple[Notice, ...] = ()
     settle: Settlement = Settlement.SILENT
     delay_ms: int = 0

@@ -61,6 +61,10 @@ RECENT_IDS_MAX = 4_096
 
 # --- the pool -----------------------------------------------------------------------------------
 ATTEMPTS_MAX = 5
+"""Unless the handler says otherwise."""
+PARKED_OVER_MS = 30_000
+DOUBTS_IN_A_ROW_MAX = 5
+"""So many of one handler, and it is paused: one question, not ten thousand."""
 LEDGER_READS_MAX = 256
 """Leader reads of the ledger that one process keeps in flight."""
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from fencepost_schemas.evidence import Fact
+from fencepost_schemas.limits import SLUG_CHARS_MAX
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.row import Effect
 from fencepost_schemas.standing import Standing
@@ -25,6 +26,7 @@ class Ruling(StrEnum):
     DISCARD = "discard"
     APPLIED = "applied"
     RETRY = "retry"
+    RESUME = "resume"
 
     @property
     def meaning(self) -> str:
@@ -38,7 +40,8 @@ _MEANINGS = {
     Ruling.ACCEPT: "take it from here: apply everything after the seam, with or without a key",
     Ruling.DISCARD: "apply nothing of it, neither what waits nor what this one still brings",
     Ruling.APPLIED: "it did happen: mark it applied",
-    Ruling.RETRY: "it did not happen: run it again",
+    Ruling.RETRY: "it did not happen: run it once more",
+    Ruling.RESUME: "the cause is mended: go on with what waits, and with what comes",
 }
 assert set(_MEANINGS) == set(Ruling), "every Ruling has a meaning"
 
@@ -47,6 +50,10 @@ class QuestionKind(StrEnum):
     SEAM = "seam"
     DOUBT = "doubt"
     REFUSAL = "refusal"
+    REJECTION = "rejection"
+    """A dead letter: shall it be tried once more?"""
+    PAUSE = "pause"
+    """A handler that got into doubt again and again: is what it needs still there?"""
 
     @property
     def rulings(self) -> tuple[Ruling, ...]:
@@ -58,6 +65,8 @@ _RULINGS = {
     QuestionKind.SEAM: (Ruling.SAME, Ruling.RECONCILE, Ruling.ACCEPT, Ruling.DISCARD),
     QuestionKind.DOUBT: (Ruling.APPLIED, Ruling.RETRY, Ruling.DISCARD),
     QuestionKind.REFUSAL: (Ruling.APPLIED, Ruling.DISCARD),
+    QuestionKind.REJECTION: (Ruling.RETRY,),
+    QuestionKind.PAUSE: (Ruling.RESUME,),
 }
 
 
@@ -90,9 +99,17 @@ class Question(msgspec.Struct, frozen=True):
     attempt: int = 0
     effect: Effect = Effect.ONCE
     error: str = ""
+    handler: str = ""
     retry_from_ms: int = 0
     """By the broker's clock: until then the attempt may still act, and "it did not happen" is not
     known yet."""
+
+
+class Parked(msgspec.Struct, frozen=True):
+    """An event whose retry is far off, and when it is due by the broker's clock."""
+
+    due_ms: int
+    event: Held
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -115,6 +132,11 @@ def seam_question_id(source: str, generation: str) -> str:
 def row_question_id(kind: QuestionKind, row_subject: str, attempt: int) -> str:
     """Return the id of the question about one attempt of one ledger row."""
     return f"{kind.value}-" + digest_token(kind.value, row_subject, str(attempt), chars=16)
+
+
+def desk_of(app: str) -> str:
+    """Return the source under whose name an app asks what is about no source's events."""
+    return f"app-{app}"[:SLUG_CHARS_MAX].rstrip("-")
 
 
 class AuditEntry(msgspec.Struct, frozen=True):

@@ -6,17 +6,28 @@ import msgspec
 
 from fencepost_schemas.standing import Standing
 
-ROW_VERSION = 1
+ROW_VERSION = 2
+READABLE_VERSIONS = (1, 2)
+"""Rows of an older release are read, and written again as this release's at the next step."""
 
 
 class Effect(StrEnum):
     """What a handler's author declares of the effect. The default assumes the worst."""
 
     ONCE = "once"
+    KEYED = "keyed"
+    """Whoever receives the effect knows the key, and does nothing the second time."""
     IDEMPOTENT = "idempotent"
+
+    @property
+    def strictness(self) -> int:
+        """Return how much the effect forbids: what may have been started keeps the strictest."""
+        return (Effect.IDEMPOTENT, Effect.KEYED, Effect.ONCE).index(self)
 
 
 class State(StrEnum):
+    CLAIMED = "claimed"
+    """A handler with a barrier has the event, and its effect cannot have begun yet."""
     STARTED = "started"
     APPLIED = "applied"
     REJECTED = "rejected"
@@ -29,7 +40,9 @@ class State(StrEnum):
 
     @property
     def terminal(self) -> bool:
-        """True where nothing can ever change the row again."""
+        """True where nothing can ever change the row again, but for a person's replay of what was
+        rejected.
+        """
         return self in (State.APPLIED, State.REJECTED, State.DENIED, State.CONFLICT)
 
     @property
@@ -43,7 +56,8 @@ class Row(msgspec.Struct, frozen=True):
 
     `attempt` only ever grows and is the fencing token; `claim` names one start among all, so that
     a worker recognises its own write after a lost reply. `fingerprint` is SHA-256 over the
-    event's raw bytes.
+    event's raw bytes. `sink_until_ms` is until when the receiver of a keyed effect knows its key,
+    and `sink_attempt` the attempt that its memory counts from; 0 where none can have reached it.
     """
 
     state: State
@@ -64,6 +78,8 @@ class Row(msgspec.Struct, frozen=True):
     lease_until_ms: int = 0
     quarantine_until_ms: int = 0
     due_ms: int = 0
+    sink_until_ms: int = 0
+    sink_attempt: int = 0
     result_digest: str = ""
     error: str = ""
     actor: str = ""
@@ -88,13 +104,16 @@ def encode_row(row: Row) -> bytes:
 
 
 def decode_row(payload: bytes) -> Row:
-    """Return the row; raise UnknownRowVersion, or msgspec.DecodeError where it is no row."""
+    """Return the row; raise UnknownRowVersion, or msgspec.DecodeError where it is no row.
+
+    A row of an older release is returned as this release would write it.
+    """
     try:
         version = _version_decoder.decode(payload).version
     except RecursionError:
         raise msgspec.DecodeError("too deep to be a row") from None
-    if version != ROW_VERSION:
+    if version not in READABLE_VERSIONS:
         raise UnknownRowVersion(
             f"ledger row of version {version}; this release knows {ROW_VERSION}: upgrade the worker"
         )
-    return _decoder.decode(payload)
+    return msgspec.structs.replace(_decoder.decode(payload), version=ROW_VERSION)

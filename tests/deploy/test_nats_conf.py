@@ -8,14 +8,17 @@ import msgspec
 import pytest
 
 from fencepost.app import Fencepost
-from fencepost.broker.connection import Connection
 from fencepost.broker.embedded import EmbeddedBroker, find_server
-from fencepost.broker.jetstream import connect
+from fencepost.broker.jetstream import JetStream, connect
 from fencepost.errors import Denied
-from fencepost.ports import Message
+from fencepost.ports import Message, StoredMessage
 from fencepost.settings import Broker, Login
-from fencepost_schemas.subject import EVENTS
+from fencepost_schemas.cursor import Cursor
+from fencepost_schemas.row import State, encode_row
+from fencepost_schemas.subject import EVENTS, LEDGER
+from kit.command import Ran, configure, run_command
 from kit.house import house
+from kit.rows import place_of, row
 from kit.source import End, ScriptedSource, sse, stream
 from kit.wait import until
 
@@ -51,7 +54,7 @@ def _roles_text() -> str:
     return text
 
 
-async def _login(broker: EmbeddedBroker, role: str) -> Connection:
+async def _login(broker: EmbeddedBroker, role: str) -> JetStream:
     login = Login(servers=(broker.url,), user=role, password=f"secret-{role}")
     return await connect(Broker(reply_s=1.0), login, role)
 
@@ -92,6 +95,59 @@ async def test_every_role_can_do_its_work_with_the_rights_it_has(tmp_path: Path)
             await until(lambda: done == ["a", "b"], "the second task")
 
 
+async def test_the_ledger_is_looked_at_and_mended_with_no_more_rights(tmp_path: Path) -> None:
+    """The desk looks, copies and drops dead letters; what writes rows and cursors is init's."""
+    logins = {role: {"user": role, "password": f"secret-{role}"} for role in ROLES}
+    sources = {"orders": {"url": "http://127.0.0.1:9/", "keys": "durable", "key": "/k"}}
+    async with EmbeddedBroker(tmp_path / "broker", extra=_roles_text()) as broker:
+        configure(tmp_path, broker.url, sources, broker={"roles": logins})
+
+        async def ran(*arguments: str) -> Ran:
+            done = await run_command(*arguments, folder=tmp_path)
+            assert 0 == done.code, (arguments, done.err)
+            return done
+
+        await ran("init")
+        worker = await _login(broker, "worker")
+        try:
+            now_ms = await worker.clock_ms(LEDGER)
+            started = row("k:a", State.STARTED, lease_until_ms=now_ms + 60_000)
+            await worker.store(Message(place_of(started), encode_row(started)))
+            await worker.store(Message("fp.dead.charge", b"{}"))
+        finally:
+            await worker.close()
+        for arguments in (
+            ("ledger", "ls"),
+            ("ledger", "get", "charge", "orders", "a"),
+            ("ledger", "stats"),
+            ("ledger", "export", "copy.jsonl"),
+            ("ledger", "release", "charge", "orders", "a", "--yes"),
+            ("ledger", "import", "copy.jsonl"),
+            ("dead", "ls"),
+            ("dead", "show", "1"),
+            ("dead", "drop", "1", "--yes"),
+        ):
+            await ran(*arguments)
+        cursor = msgspec.json.decode((await _cursor(broker)).payload, type=Cursor)
+        other = msgspec.structs.replace(cursor, ledger="another")
+        init = await _login(broker, "init")
+        try:
+            await init.store(Message("fp.cursors.orders", msgspec.json.encode(other)))
+        finally:
+            await init.close()
+        assert "orders: pinned to" in (await ran("ledger", "adopt", "--yes")).out
+
+
+async def _cursor(broker: EmbeddedBroker) -> StoredMessage:
+    connection = await _login(broker, "init")
+    try:
+        stored = await connection.last(EVENTS, "fp.cursors.orders")
+        assert stored is not None
+        return stored
+    finally:
+        await connection.close()
+
+
 @pytest.mark.parametrize("role", ["bridge", "worker", "desk"])
 async def test_no_lasting_role_may_make_or_delete_a_stream(tmp_path: Path, role: str) -> None:
     """A denied call says so, by subject and role, and not as a timeout."""
@@ -107,9 +163,17 @@ async def test_no_lasting_role_may_make_or_delete_a_stream(tmp_path: Path, role:
 
 async def test_a_worker_cannot_forge_an_answer_nor_a_bridge_a_row(tmp_path: Path) -> None:
     """What a role does not do, it may not do."""
-    forbidden = {"worker": "fp.answers.seam-x", "bridge": "fp.ledger.h.s.d", "desk": "fp.events.x"}
+    forbidden = [
+        ("worker", "fp.answers.seam-x"),
+        ("bridge", "fp.ledger.h.s.d"),
+        ("desk", "fp.events.x"),
+        ("desk", "fp.ledger.h.s.d"),
+        ("desk", "fp.ledger.identity"),
+        ("desk", "fp.cursors.x"),
+        ("init", "fp.answers.seam-x"),
+    ]
     async with EmbeddedBroker(tmp_path / "broker", extra=_roles_text()) as broker:
-        for role, subject in forbidden.items():
+        for role, subject in forbidden:
             connection = await _login(broker, role)
             try:
                 with pytest.raises(Denied):

@@ -19,8 +19,9 @@ from fencepost.cli.init import InitReport, initialise
 from fencepost.clock import RealWorld
 from fencepost.desk.book import Book
 from fencepost.ledgers.kv import KvLedger
-from fencepost.pool.worker import nothing_reached, run_worker
-from fencepost.settings import Settings, login_for
+from fencepost.pool.worker import Renewal, nothing_reached, run_worker
+from fencepost.settings import Settings
+from fencepost.settings_file import login_for
 from fencepost.transport.http import HttpTransport
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.event import ClassifiedEvent, event_of
@@ -79,16 +80,19 @@ class House:
 
     @asynccontextmanager
     async def worker(
-        self, app: Fencepost, reached: Callable[[str], None] = nothing_reached
+        self,
+        app: Fencepost,
+        reached: Callable[[str], None] = nothing_reached,
+        renewal: Renewal | None = None,
     ) -> AsyncIterator[asyncio.Task[None]]:
         """Run a worker; it is drained at the end."""
         connection = await connect(
             self.settings.broker, login_for(self.settings.broker, "worker"), "worker"
         )
         stop = asyncio.Event()
-        ledger = KvLedger(connection, self.subjects)
+        ledger = KvLedger(connection, self.subjects, self.settings.ledger.retention_s)
         running = asyncio.create_task(
-            run_worker(self.settings, app, connection, ledger, RealWorld(), stop, reached)
+            run_worker(self.settings, app, connection, ledger, RealWorld(), stop, reached, renewal)
         )
         try:
             yield running
@@ -127,7 +131,7 @@ class House:
 def make_settings(url: str, sources: dict[str, Any], **sections: Any) -> Settings:
     """Return settings with short durations; `sections` replace fields of FAST's sections."""
     document: dict[str, Any] = {"broker": {"servers": [url]}, "sources": sources}
-    for section in ("broker", "bridge", "pool"):
+    for section in ("broker", "bridge", "pool", "ledger"):
         document[section] = {
             **document.get(section, {}),
             **FAST.get(section, {}),

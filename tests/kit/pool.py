@@ -10,13 +10,13 @@ import msgspec
 
 from fencepost import Context, Fencepost
 from fencepost.errors import NotFine
-from fencepost.pool.worker import nothing_reached
+from fencepost.pool.worker import Renewal, nothing_reached
 from fencepost.ports import Message, Stored, StoredMessage
 from fencepost_schemas.event import ClassifiedEvent, KeyScope, fingerprint_of, headers_of
 from fencepost_schemas.question import Held, Question, QuestionKind, seam_question_id
-from fencepost_schemas.row import Row, State
+from fencepost_schemas.row import Row, State, decode_row, encode_row
 from fencepost_schemas.standing import Standing
-from fencepost_schemas.subject import ANSWERS, DEAD, EVENTS, QUESTIONS, lane_of
+from fencepost_schemas.subject import ANSWERS, DEAD, EVENTS, LEDGER, QUESTIONS, RETRIES, lane_of
 from fencepost_schemas.verdict import EpochRecord, Gap, Verdict
 from kit.house import House
 from kit.wait import until
@@ -146,15 +146,18 @@ def app_with(
 
 @asynccontextmanager
 async def working(
-    home: House, *apps: Fencepost, reached: Callable[[str], None] = nothing_reached
+    home: House,
+    *apps: Fencepost,
+    reached: Callable[[str], None] = nothing_reached,
+    renewal: Renewal | None = None,
 ) -> AsyncIterator[list[asyncio.Task[None]]]:
     """Run a worker for each app given (twice for two), and fail if one of them gives up."""
     if not apps:
         yield []
         return
     async with (
-        home.worker(apps[0], reached) as running,
-        working(home, *apps[1:], reached=reached) as others,
+        home.worker(apps[0], reached, renewal) as running,
+        working(home, *apps[1:], reached=reached, renewal=renewal) as others,
     ):
         yield [running, *others]
         if running.done() and not running.cancelled():
@@ -210,7 +213,8 @@ async def settle(home: House, app: str = "shop", *, answers: bool = True) -> Non
     """Return once the app's consumers have nothing left: all is acked."""
 
     async def empty() -> bool:
-        names = [(EVENTS, f"fp-{app}")] + ([(ANSWERS, f"fp-{app}-answers")] if answers else [])
+        names = [(EVENTS, f"fp-{app}"), (RETRIES, f"fp-{app}-retries")]
+        names += [(ANSWERS, f"fp-{app}-answers")] if answers else []
         for stream, name in names:
             info = await home.connection.api(f"CONSUMER.INFO.{stream}.{name}")
             if "error" in info or info["num_pending"] or info["num_ack_pending"]:
@@ -259,3 +263,24 @@ async def see_questions(home: House, count: int, kind: QuestionKind) -> list[Que
 async def rule(home: House, ruling: str, generation: str = SECOND, actor: str = "ada") -> None:
     """Answer the question of a generation's seam."""
     await home.book.answer(seam_question_id("orders", generation), ruling, actor)
+
+
+async def steal(home: House, key: str, *, lease_ms: int = 500) -> Row:
+    """Take a row over as another worker would whose clock is ahead; its lease is short."""
+    while True:
+        async for stored in home.connection.scan(LEDGER, home.subjects.rows()):
+            row = decode_row(stored.payload)
+            if row.key != key:
+                continue
+            now_ms = await home.connection.clock_ms(LEDGER)
+            taken = msgspec.structs.replace(
+                row,
+                attempt=row.attempt + 1,
+                claim="another",
+                owner="worker-another",
+                lease_until_ms=now_ms + lease_ms,
+                quarantine_until_ms=now_ms + lease_ms,
+            )
+            message = Message(stored.subject, encode_row(taken), {}, stored.sequence)
+            if isinstance(await home.connection.store(message), Stored):
+                return taken

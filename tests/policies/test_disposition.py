@@ -14,15 +14,14 @@ from fencepost_schemas.standing import Standing
 RUN, ONE, ASK, REFUSE = Action.RUN, Action.RUN_ONE_ATTEMPT, Action.ASK, Action.REFUSE
 G, R, O, U = Standing  # noqa: E741
 
-# standing: action with a usable key (idempotent, once), without one (idempotent, once)
-CELLS: dict[Standing, tuple[Action, Action, Action | None, Action | None]] = {
-    G: (RUN, RUN, None, None),
-    R: (RUN, RUN, None, None),
-    O: (RUN, RUN, REFUSE, REFUSE),
-    U: (ONE, ASK, REFUSE, REFUSE),
+# standing: action with a usable key (idempotent, keyed, once), and without one, in this order
+CELLS: dict[Standing, tuple[Action | None, ...]] = {
+    G: (RUN, RUN, RUN, None, None, None),
+    R: (RUN, RUN, RUN, None, None, None),
+    O: (RUN, RUN, RUN, REFUSE, REFUSE, REFUSE),
+    U: (ONE, ASK, ASK, REFUSE, REFUSE, REFUSE),
 }
-COLUMNS = ((True, Effect.IDEMPOTENT), (True, Effect.ONCE), (False, Effect.IDEMPOTENT),
-           (False, Effect.ONCE))  # fmt: skip
+COLUMNS = tuple(product((True, False), (Effect.IDEMPOTENT, Effect.KEYED, Effect.ONCE)))
 
 
 @pytest.mark.parametrize("standing", Standing)
@@ -64,30 +63,30 @@ def test_the_standing_under_a_ruling(
 
 
 @pytest.mark.parametrize(
-    ("standing", "ruling", "usable", "idempotent", "once"),
+    ("standing", "ruling", "usable", "expected"),
     [
-        (U, Ruling.SAME, True, RUN, RUN),
-        (U, Ruling.ACCEPT, True, RUN, RUN),
-        (U, Ruling.RECONCILE, True, RUN, RUN),
-        (U, Ruling.RECONCILE, False, REFUSE, REFUSE),
-        (U, Ruling.DISCARD, True, Action.DENY, Action.DENY),
-        (U, Ruling.DISCARD, False, Action.DENY, Action.DENY),
-        (O, Ruling.SAME, True, RUN, RUN),
-        (O, Ruling.ACCEPT, True, RUN, RUN),
-        (O, Ruling.RECONCILE, True, RUN, RUN),
-        (O, Ruling.RECONCILE, False, REFUSE, REFUSE),
-        (O, Ruling.DISCARD, True, Action.DENY, Action.DENY),
-        (O, Ruling.DISCARD, False, Action.DENY, Action.DENY),
-        (R, Ruling.DISCARD, True, RUN, RUN),
-        (G, Ruling.DISCARD, True, RUN, RUN),
+        (U, Ruling.SAME, True, RUN),
+        (U, Ruling.ACCEPT, True, RUN),
+        (U, Ruling.RECONCILE, True, RUN),
+        (U, Ruling.RECONCILE, False, REFUSE),
+        (U, Ruling.DISCARD, True, Action.DENY),
+        (U, Ruling.DISCARD, False, Action.DENY),
+        (O, Ruling.SAME, True, RUN),
+        (O, Ruling.ACCEPT, True, RUN),
+        (O, Ruling.RECONCILE, True, RUN),
+        (O, Ruling.RECONCILE, False, REFUSE),
+        (O, Ruling.DISCARD, True, Action.DENY),
+        (O, Ruling.DISCARD, False, Action.DENY),
+        (R, Ruling.DISCARD, True, RUN),
+        (G, Ruling.DISCARD, True, RUN),
     ],
 )
 def test_what_a_ruling_does_to_an_event(
-    standing: Standing, ruling: Ruling, usable: bool, idempotent: Action, once: Action
+    standing: Standing, ruling: Ruling, usable: bool, expected: Action
 ) -> None:
-    """Each ruling has the effect that its meaning promises, in a tainted lineage only."""
-    assert idempotent is dispose(standing, ruling, usable=usable, effect=Effect.IDEMPOTENT)
-    assert once is dispose(standing, ruling, usable=usable, effect=Effect.ONCE)
+    """Each ruling does what it promises, whatever the effect, in a tainted lineage only."""
+    for effect in Effect:
+        assert expected is dispose(standing, ruling, usable=usable, effect=effect)
 
 
 @pytest.mark.parametrize("standing", Standing)
@@ -108,7 +107,11 @@ def test_whatever_arrives_can_be_disposed_of(standing: Standing, ruling: Ruling 
             assert (True, True, KeyScope.DURABLE) == (key.own, key.usable, scope)
 
 
-def test_no_effect_of_once_runs_where_nothing_is_known_and_nobody_was_asked() -> None:
-    """The mission in a line: unverifiable and not repeatable means a question."""
-    assert dispose(U, None, usable=True, effect=Effect.ONCE) is ASK
-    assert dispose(U, None, usable=False, effect=Effect.ONCE) is REFUSE
+@pytest.mark.parametrize("effect", [Effect.ONCE, Effect.KEYED])
+def test_nothing_that_is_not_repeatable_runs_where_nobody_was_asked(effect: Effect) -> None:
+    """The mission in a line: unverifiable and not repeatable means a question.
+
+    A keyed effect is no exception: how long ago its receiver saw the key, nobody knows.
+    """
+    assert dispose(U, None, usable=True, effect=effect) is ASK
+    assert dispose(U, None, usable=False, effect=effect) is REFUSE

@@ -9,13 +9,16 @@ from fencepost_policies.moves import conflict_key
 from fencepost_policies.plan import (
     Answered,
     Arrived,
+    AtBarrier,
     Finished,
     Given,
     Notice,
     Outcome,
     Plan,
+    Renewing,
     Settlement,
     Start,
+    Verified,
 )
 from fencepost_schemas.limits import ATTEMPTS_MAX, NOTE_CHARS_MAX
 from fencepost_schemas.question import QuestionKind, Ruling
@@ -59,6 +62,9 @@ _ROW = Row(
 _LEFT = {"claim": "claim-old", "owner": "worker-1", "attempt": 1}
 ROWS: dict[State | None, Row | None] = {
     None: None,
+    State.CLAIMED: msgspec.structs.replace(
+        _ROW, state=State.CLAIMED, **_LEFT, lease_until_ms=NOW, quarantine_until_ms=NOW + 100
+    ),
     State.STARTED: msgspec.structs.replace(
         _ROW, **_LEFT, lease_until_ms=NOW + 100, quarantine_until_ms=NOW + 200
     ),
@@ -101,6 +107,7 @@ class Expect(msgspec.Struct, frozen=True):
     run: bool = False
     publish: tuple[Notice, ...] = ()
     settle: Settlement = Settlement.ACK
+    verify: bool = False
 
 
 RUN = Expect(State.STARTED, run=True, settle=Settlement.SILENT)
@@ -115,6 +122,8 @@ BURY_AGAIN = Expect(publish=(Notice.BURY,))
 CONFLICT = Expect(State.CONFLICT, publish=(Notice.BURY,))
 DENY = Expect(State.DENIED)
 APPLY = Expect(State.APPLIED)
+RETRY = Expect(State.RETRY_WAIT, settle=Settlement.LATER)
+VERIFIED = (Signal.VERIFIED_DONE, Signal.VERIFIED_UNDONE, Signal.VERIFIED_NOTHING)
 ARRIVALS = (
     Signal.MAY_RUN, Signal.MUST_ASK, Signal.MUST_REFUSE, Signal.DENIED, Signal.UNDECODABLE,
 )  # fmt: skip
@@ -126,12 +135,31 @@ EXPECTED: dict[tuple[State | None, Signal], Expect] = {
     (None, Signal.DENIED): DENY,
     (None, Signal.UNDECODABLE): BURY,
     (None, Signal.FENCED): SILENT,
+    (State.CLAIMED, Signal.LEASE_RUNS): LATER,
+    (State.CLAIMED, Signal.MAY_RUN): RUN,
+    (State.CLAIMED, Signal.MUST_ASK): HOLD,
+    (State.CLAIMED, Signal.MUST_REFUSE): HOLD,
+    (State.CLAIMED, Signal.DENIED): DENY,
+    (State.CLAIMED, Signal.UNDECODABLE): BURY,
+    (State.CLAIMED, Signal.AT_BARRIER): Expect(State.STARTED, settle=Settlement.SILENT),
+    (State.CLAIMED, Signal.RENEWING): Expect(State.CLAIMED, settle=Settlement.SILENT),
+    (State.CLAIMED, Signal.APPLIED): APPLY,
+    (State.CLAIMED, Signal.REJECTED): BURY,
+    (State.CLAIMED, Signal.NOT_APPLIED): RETRY,
+    (State.CLAIMED, Signal.UNKNOWN): RETRY,
+    **{(State.CLAIMED, word): SILENT for word in VERIFIED},
+    (State.CLAIMED, Signal.OVERTAKEN): SKIP,
     (State.STARTED, Signal.LEASE_RUNS): LATER,
     (State.STARTED, Signal.LEASE_OVER): DOUBT,
     (State.STARTED, Signal.APPLIED): APPLY,
     (State.STARTED, Signal.REJECTED): BURY,
-    (State.STARTED, Signal.NOT_APPLIED): Expect(State.RETRY_WAIT, settle=Settlement.LATER),
+    (State.STARTED, Signal.NOT_APPLIED): RETRY,
     (State.STARTED, Signal.UNKNOWN): DOUBT,
+    (State.STARTED, Signal.AT_BARRIER): SILENT,
+    (State.STARTED, Signal.RENEWING): Expect(State.STARTED, settle=Settlement.SILENT),
+    (State.STARTED, Signal.VERIFIED_DONE): APPLY,
+    (State.STARTED, Signal.VERIFIED_UNDONE): RUN,
+    (State.STARTED, Signal.VERIFIED_NOTHING): DOUBT,
     (State.RETRY_WAIT, Signal.NOT_DUE): LATER,
     (State.RETRY_WAIT, Signal.MAY_RUN): RUN,
     (State.RETRY_WAIT, Signal.MUST_ASK): HOLD,
@@ -161,6 +189,9 @@ EXPECTED: dict[tuple[State | None, Signal], Expect] = {
     (State.IN_DOUBT, Signal.OVERTAKEN): ASK,
     **{(state, word): SKIP for state in TERMINAL for word in (*ARRIVALS, Signal.OVERTAKEN)},
     **{(State.REJECTED, word): BURY_AGAIN for word in ARRIVALS},
+    (State.REJECTED, Signal.RULED_RETRY): RUN,
+    (State.REJECTED, Signal.QUARANTINED): LATER,
+    (None, Signal.OVERTAKEN): SKIP,
     (State.STARTED, Signal.OVERTAKEN): SKIP,
     (State.RETRY_WAIT, Signal.OVERTAKEN): SKIP,
     (State.PENDING, Signal.OVERTAKEN): SKIP,
@@ -168,6 +199,9 @@ EXPECTED: dict[tuple[State | None, Signal], Expect] = {
     **{(state, Signal.DISCARDED_ELSEWHERE): SKIP for state in State},
     **{(state, Signal.FENCED): SILENT for state in State},
 }
+
+
+WITHIN_LEASE = (Signal.LEASE_RUNS, Signal.AT_BARRIER, Signal.RENEWING)
 
 
 def case(state: State | None, word: Signal) -> tuple[Row | None, Given, int]:
@@ -188,6 +222,11 @@ def case(state: State | None, word: Signal) -> tuple[Row | None, Given, int]:
         Signal.REJECTED: finished(Outcome.REJECTED),
         Signal.NOT_APPLIED: finished(Outcome.NOT_APPLIED),
         Signal.UNKNOWN: finished(Outcome.UNKNOWN),
+        Signal.AT_BARRIER: AtBarrier("claim-old"),
+        Signal.RENEWING: Renewing("claim-old", LEASE),
+        Signal.VERIFIED_DONE: Verified("claim-old", True, START),
+        Signal.VERIFIED_UNDONE: Verified("claim-old", False, START),
+        Signal.VERIFIED_NOTHING: Verified("claim-old", None, START),
         Signal.FENCED: finished(Outcome.APPLIED, claim="claim-of-another"),
         Signal.RULED_APPLIED: answered(Ruling.APPLIED, row),
         Signal.RULED_RETRY: answered(Ruling.RETRY, row),
@@ -196,7 +235,9 @@ def case(state: State | None, word: Signal) -> tuple[Row | None, Given, int]:
         Signal.OVERTAKEN: Answered(Ruling.DISCARD, "eve", 77, START),
     }
     now = NOW
-    if word in (Signal.LEASE_OVER, Signal.DISCARDED_ELSEWHERE):
+    if state is State.CLAIMED and word in WITHIN_LEASE:
+        now = NOW - 1
+    elif word in (Signal.LEASE_OVER, Signal.DISCARDED_ELSEWHERE):
         now = NOW + 100
     elif word is Signal.NOT_DUE:
         now = NOW - 1
@@ -209,7 +250,7 @@ def case(state: State | None, word: Signal) -> tuple[Row | None, Given, int]:
 
 def summary(plan: Plan) -> Expect:
     write = plan.write.state if plan.write is not None else None
-    return Expect(write, plan.run, plan.publish, plan.settle)
+    return Expect(write, plan.run, plan.publish, plan.settle, plan.verify)
 
 
 def test_every_pair_of_the_table_is_written_down_here() -> None:
@@ -339,20 +380,29 @@ def test_a_finish_after_the_lease_counts_while_nobody_took_over() -> None:
     assert expected == summary(step(ROWS[State.STARTED], FINISHED, NOW + 10**9))
 
 
-@pytest.mark.parametrize("outcome", Outcome)
+FENCED: list[Given] = [
+    *[finished(outcome, claim="claim-of-another") for outcome in Outcome],
+    *[Verified("claim-of-another", happened, START) for happened in (True, False, None)],
+    AtBarrier("claim-of-another"),
+    Renewing("claim-of-another", LEASE),
+]
+
+
+@pytest.mark.parametrize("late", FENCED, ids=lambda late: type(late).__name__)
 @pytest.mark.parametrize("state", [None, *State])
-def test_a_fenced_worker_neither_writes_nor_acks_nor_naks(
-    state: State | None, outcome: Outcome
-) -> None:
+def test_a_fenced_worker_neither_writes_nor_acks_nor_naks(state: State | None, late: Given) -> None:
     """Whatever it brings, another one's word counts."""
-    late = finished(outcome, claim="claim-of-another")
-    assert step(ROWS[state], late, NOW) == Plan(settle=Settlement.SILENT)
+    assert signal(ROWS[state], late, NOW - 1) is Signal.FENCED
+    assert step(ROWS[state], late, NOW - 1) == Plan(settle=Settlement.SILENT)
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-@pytest.mark.parametrize("state", [state for state in State if state is not State.STARTED])
+@pytest.mark.parametrize(
+    "state",
+    [state for state in State if state not in (State.CLAIMED, State.STARTED)],
+)
 def test_a_finish_that_is_told_twice_is_fenced(state: State, outcome: Outcome) -> None:
-    """The same claim, but the row has left STARTED: nothing is undone."""
+    """The same claim, but its attempt is over: nothing is undone."""
     row = changed(ROWS[state], claim="claim-old")
     assert step(row, finished(outcome), NOW) == Plan(settle=Settlement.SILENT)
 
@@ -380,7 +430,7 @@ def test_a_withheld_event_is_refused_with_a_question_of_its_own() -> None:
     assert plan.write is not None and plan.write.error == "too_large"
 
 
-@pytest.mark.parametrize("state", [State.PENDING, State.RETRY_WAIT])
+@pytest.mark.parametrize("state", [State.PENDING, State.CLAIMED, State.RETRY_WAIT])
 def test_a_withheld_event_that_meets_its_row_leaves_it_refused(state: State) -> None:
     """The refusal is asked of this row, so the row must wait for the answer."""
     plan = step(ROWS[state], arrived(withheld="too_large"), NOW)
@@ -437,6 +487,8 @@ def test_only_what_was_rejected_is_buried_again() -> None:
 
 # --- an answer is the carrier of its work -------------------------------------------------------
 OVERTAKEN: list[tuple[str, Row, Expect]] = [
+    ("claimed", changed(ROWS[State.CLAIMED], attempt=2, lease_until_ms=NOW + 1), LATER),
+    ("claimed, lost", changed(ROWS[State.CLAIMED], attempt=2, lease_until_ms=NOW), RUN),
     ("lease runs", changed(ROWS[State.STARTED], attempt=2, lease_until_ms=NOW + 1), LATER),
     ("once, lost", changed(ROWS[State.STARTED], attempt=2, lease_until_ms=NOW), DOUBT),
     (
@@ -494,10 +546,13 @@ def test_every_word_can_reach_some_state(word: Signal) -> None:
 
 @pytest.mark.parametrize("state", State)
 def test_every_state_that_is_not_terminal_has_a_way_on(state: State) -> None:
-    """From each state some word leads to a write; from a terminal one only to a conflict."""
+    """From each state some word leads to a write; from a terminal one only to a conflict.
+
+    What was rejected goes on at a person's word, and at no other.
+    """
     writes = {
         expected.write
-        for (at, _), expected in EXPECTED.items()
-        if at is state and expected.write is not None
-    }
+        for (at, word), expected in EXPECTED.items()
+        if at is state and expected.write is not None and word is not Signal.RULED_RETRY
+    } | ({State.STARTED} if state is State.IN_DOUBT else set())
     assert state.terminal is (writes == {State.CONFLICT})

@@ -10,12 +10,17 @@ from fencepost_policies.moves import conflict_key
 from fencepost_policies.plan import (
     Answered,
     Arrived,
+    AtBarrier,
     Finished,
     Given,
     Notice,
     Outcome,
+    Plan,
+    Renewing,
     Settlement,
     Start,
+    Terms,
+    Verified,
 )
 from fencepost_schemas.limits import ATTEMPTS_MAX
 from fencepost_schemas.question import QuestionKind, Ruling
@@ -25,23 +30,47 @@ from fencepost_schemas.standing import Standing
 ANY = settings(deadline=None, max_examples=200)
 
 NOW = 1_000_000
-LEASE, TIMEOUT = 30_000, 60_000
-START = Start("claim-new", "worker-2", LEASE, TIMEOUT)
+LEASE, TIMEOUT = 3, 6
+PARKED_OVER = 5
 
 times = st.integers(NOW - 10, NOW + 10)
+terms = st.builds(
+    Terms,
+    attempts_max=st.sampled_from([1, ATTEMPTS_MAX]),
+    barrier=st.booleans(),
+    verifiable=st.booleans(),
+    sink_ms=st.sampled_from([0, 12]),
+    parked_over_ms=st.just(PARKED_OVER),
+)
+starts = st.builds(
+    Start,
+    claim=st.just("claim-new"),
+    owner=st.just("worker-2"),
+    lease_ms=st.just(LEASE),
+    timeout_ms=st.just(TIMEOUT),
+    terms=terms,
+)
+claims = st.sampled_from(["claim-old", "claim-old", "claim-new"])
 effects = st.sampled_from(Effect)
 generations = st.sampled_from(["0001-aaaaaaaa", "0009-zzzzzzzz"])
-ATTEMPTS_LEAST = {State.STARTED: 1, State.RETRY_WAIT: 1, State.IN_DOUBT: 1}
+RUNNING = (State.CLAIMED, State.STARTED)
+ATTEMPTS_LEAST = dict.fromkeys((*RUNNING, State.RETRY_WAIT, State.IN_DOUBT), 1)
 ATTEMPTS_MOST = {State.PENDING: 0, State.CONFLICT: 0}
 
 
 @st.composite
-def rows(draw: st.DrawFn) -> Row | None:
+def rows(
+    draw: st.DrawFn,
+    states: tuple[State | None, ...] = (None, *State),
+    effects: st.SearchStrategy[Effect] = effects,
+) -> Row | None:
     """Draw a row that is valid for its state, or none."""
-    state = draw(st.sampled_from([None, *State]))
+    state = draw(st.sampled_from(states))
     if state is None:
         return None
     least, most = ATTEMPTS_LEAST.get(state, 0), ATTEMPTS_MOST.get(state, ATTEMPTS_MAX + 1)
+    attempt = draw(st.integers(least, most))
+    sink_attempt = draw(st.integers(0, attempt))
     row = Row(
         state=state,
         handler="charge",
@@ -55,11 +84,13 @@ def rows(draw: st.DrawFn) -> Row | None:
         position="7",
         first_seen_ms=NOW - 500_000,
         changed_ms=NOW - 400_000,
-        attempt=draw(st.integers(least, most)),
+        attempt=attempt,
         claim="claim-old",
         owner="worker-1",
+        sink_until_ms=draw(st.integers(NOW, NOW + 30)) if sink_attempt else 0,
+        sink_attempt=sink_attempt,
     )
-    if state is State.STARTED:
+    if state in RUNNING:
         lease = draw(times)
         return msgspec.structs.replace(
             row, lease_until_ms=lease, quarantine_until_ms=lease + TIMEOUT
@@ -75,7 +106,7 @@ def arrivals() -> st.SearchStrategy[Arrived]:
     return st.builds(
         Arrived,
         action=st.sampled_from(Action),
-        start=st.just(START),
+        start=starts,
         handler=st.just("charge"),
         namespace=st.just("crm"),
         key=st.just("k:task-1"),
@@ -90,21 +121,26 @@ def arrivals() -> st.SearchStrategy[Arrived]:
     )
 
 
+renewals = st.builds(Renewing, claims, st.just(LEASE))
 givens = st.one_of(
     arrivals(),
     st.builds(
         Finished,
-        claim=st.sampled_from(["claim-old", "claim-new"]),
+        claim=claims,
         outcome=st.sampled_from(Outcome),
         error=st.just("why"),
-        retry_ms=st.integers(0, 1_000),
+        retry_ms=st.integers(0, 10),
+        terms=terms,
     ),
+    st.builds(AtBarrier, claims),
+    renewals,
+    st.builds(Verified, claims, st.sampled_from([True, False, None]), starts),
     st.builds(
         Answered,
         st.sampled_from(sorted({*QuestionKind.DOUBT.rulings, *QuestionKind.REFUSAL.rulings})),
         st.just("eve"),
         st.integers(0, ATTEMPTS_MAX + 1),
-        st.just(START),
+        starts,
     ),
 )
 
@@ -124,8 +160,9 @@ def test_attempts_grow_by_one_run_each(row: Row | None, given_: Given, now: int)
     plan = step(row, given_, now)
     before = row.attempt if row is not None else 0
     if plan.run:
-        assert plan.write is not None and not isinstance(given_, Finished)
-        expected = (State.STARTED, before + 1, "claim-new", "worker-2", now + LEASE)
+        assert plan.write is not None and isinstance(given_, Arrived | Answered | Verified)
+        state = State.CLAIMED if given_.start.terms.barrier else State.STARTED
+        expected = (state, before + 1, "claim-new", "worker-2", now + LEASE)
         written = plan.write
         assert expected == (
             written.state, written.attempt, written.claim, written.owner, written.lease_until_ms,
@@ -133,19 +170,126 @@ def test_attempts_grow_by_one_run_each(row: Row | None, given_: Given, now: int)
         assert ((), Settlement.SILENT) == (plan.publish, plan.settle)
     elif plan.write is not None and plan.write.state is not State.CONFLICT:
         assert before == plan.write.attempt
-        assert plan.write.state is not State.STARTED
+        if plan.write.state in RUNNING:
+            assert row is not None and (row.claim, row.owner) == (
+                plan.write.claim, plan.write.owner,
+            )  # fmt: skip
+            assert row.state in RUNNING
+
+
+@ANY
+@given(rows(RUNNING), renewals, times)
+def test_a_renewal_changes_the_lease_and_what_hangs_on_it(
+    row: Row | None, given_: Renewing, now: int
+) -> None:
+    """It never ends, begins or moves anything else; and it never makes a lease shorter lived."""
+    plan = step(row, given_, now)
+    assert plan == Plan(write=plan.write)
+    if plan.write is None:
+        return
+    assert row is not None and row.claim == given_.claim and row.state in RUNNING
+    assert now < row.lease_until_ms and plan.write.lease_until_ms == now + LEASE
+    put_back = msgspec.structs.replace(
+        plan.write,
+        lease_until_ms=row.lease_until_ms,
+        quarantine_until_ms=row.quarantine_until_ms,
+    )
+    assert put_back == row
+    moved = [written.quarantine_until_ms - written.lease_until_ms for written in (row, plan.write)]
+    assert [TIMEOUT, TIMEOUT] == moved
+
+
+@ANY
+@given(rows(), givens, times)
+def test_whoever_is_fenced_says_nothing(row: Row | None, given_: Given, now: int) -> None:
+    """A claim that is not the row's neither writes nor settles, runs, asks or publishes."""
+    if not isinstance(given_, Finished | AtBarrier | Renewing | Verified):
+        return
+    fenced = row is None or row.state not in RUNNING or row.claim != given_.claim
+    if not fenced and isinstance(given_, AtBarrier | Renewing):
+        assert row is not None
+        fenced = now >= row.lease_until_ms
+    assert fenced is (signal(row, given_, now) is Signal.FENCED)
+    if fenced:
+        assert step(row, given_, now) == Plan(settle=Settlement.SILENT)
+
+
+@ANY
+@given(rows((State.CLAIMED,)), givens, times)
+def test_only_a_barrier_lets_a_claim_begin(row: Row | None, given_: Given, now: int) -> None:
+    """From CLAIMED to STARTED leads the barrier within the lease, and a start without one."""
+    written = step(row, given_, now).write
+    if row is None or written is None or row.state is not State.CLAIMED:
+        return
+    if written.state is State.STARTED and written.attempt == row.attempt:
+        assert isinstance(given_, AtBarrier) and now < row.lease_until_ms
+
+
+@ANY
+@given(rows((State.STARTED,)), givens | arrivals(), st.integers(NOW, NOW + 30))
+def test_a_checker_is_asked_of_what_may_run_and_has_begun(
+    row: Row | None, given_: Given, now: int
+) -> None:
+    """Its word may begin a run, so it is asked only where one is allowed and nobody is at work."""
+    plan = step(row, given_, now)
+    if not plan.verify:
+        return
+    assert ((), Settlement.SILENT, False) == (plan.publish, plan.settle, plan.run)
+    assert row is not None and row.state is State.STARTED and row.effect is not Effect.IDEMPOTENT
+    if isinstance(given_, Finished):
+        assert given_.terms.verifiable and given_.outcome is Outcome.UNKNOWN
+        return
+    assert isinstance(given_, Arrived | Answered) and given_.start.terms.verifiable
+    assert now >= row.quarantine_until_ms
+    if isinstance(given_, Arrived):
+        assert given_.action in (Action.RUN, Action.RUN_ONE_ATTEMPT)
+        assert not given_.withheld and not given_.undecodable
+    # Whatever is written keeps the row where the checker's word will look for it.
+    after = plan.write or row
+    assert (row.state, row.claim, row.attempt) == (after.state, after.claim, after.attempt)
+
+
+@ANY
+@given(
+    rows((State.CLAIMED, State.STARTED, State.RETRY_WAIT, State.REFUSED), st.just(Effect.KEYED)),
+    givens | arrivals(),
+    st.integers(NOW, NOW + 30),
+)
+def test_a_forgotten_key_is_not_run_again(row: Row | None, given_: Given, now: int) -> None:
+    """A keyed effect that may have happened is begun only where the receiver outlives the run.
+
+    A person or a checker may say that it did not happen; an attempt that did not get past its
+    barrier has not.
+    """
+    if row is None or not row.sink_until_ms:
+        return
+    plan = step(row, given_, now)
+    if not plan.run or isinstance(given_, Verified) or row.state is State.IN_DOUBT:
+        return
+    assert plan.write is not None
+    if row.state is State.CLAIMED and row.sink_attempt == row.attempt:
+        return
+    assert now + LEASE + TIMEOUT < row.sink_until_ms
+    kept = (row.sink_until_ms, row.sink_attempt)
+    assert kept == (plan.write.sink_until_ms, plan.write.sink_attempt)
 
 
 @ANY
 @given(rows(), givens, times)
 def test_a_terminal_row_is_never_written_again(row: Row | None, given_: Given, now: int) -> None:
-    """What was decided stays; a conflict is written under another key only."""
+    """What was decided stays, unless a person has what was rejected tried once more.
+
+    A conflict is written under another key only.
+    """
     plan = step(row, given_, now)
     if plan.write is None:
         return
     if plan.write.state is State.CONFLICT:
         assert isinstance(given_, Arrived)
         assert conflict_key(given_.key, given_.fingerprint) == plan.write.key != given_.key
+    elif row is not None and row.state is State.REJECTED:
+        assert isinstance(given_, Answered)
+        assert (given_.ruling, given_.attempt) == (Ruling.RETRY, row.attempt)
     else:
         assert row is None or not row.state.terminal
 
@@ -159,13 +303,16 @@ def test_a_row_never_changes_what_it_is_about(row: Row | None, given_: Given, no
         return
     for field in ("handler", "namespace", "key", "fingerprint", "first_seen_ms", "version"):
         assert getattr(row, field) == getattr(plan.write, field)
-    assert now == plan.write.changed_ms
+    expected = row.changed_ms if isinstance(given_, Renewing) else now
+    assert expected == plan.write.changed_ms
 
 
 @ANY
 @given(rows(), givens, times)
 def test_an_ack_leaves_nothing_unfinished(row: Row | None, given_: Given, now: int) -> None:
-    """After an ack the row is decided or parked, or the event's bytes are held at the desk.
+    """After an ack the row is decided or parked, or the event's bytes are kept elsewhere.
+
+    Held at the desk, that is, or parked among the retries, where it waits for its next attempt.
 
     Two acks are of something that carries no work: the announcement of a generation that a person
     discarded while another one's is at work, and an answer that its row does not wait for.
@@ -174,10 +321,16 @@ def test_an_ack_leaves_nothing_unfinished(row: Row | None, given_: Given, now: i
     if plan.settle is not Settlement.ACK:
         return
     after = plan.write if plan.write is not None else row
-    assert after is not None
+    word = signal(row, given_, now)
+    if after is None:
+        # An answer about a row that is gone: the pool runs its event anew where it says so.
+        assert word is Signal.OVERTAKEN
+        return
     if after.state.terminal or after.state.parked or Notice.HOLD in plan.publish:
         return
-    word = signal(row, given_, now)
+    if Notice.PARK in plan.publish:
+        assert after.state is State.RETRY_WAIT and after.due_ms > now + PARKED_OVER
+        return
     assert word in (Signal.DISCARDED_ELSEWHERE, Signal.OVERTAKEN)
 
 
@@ -196,12 +349,14 @@ def test_a_question_can_be_answered(row: Row | None, given_: Given, now: int) ->
 @ANY
 @given(rows(), givens, times)
 def test_nothing_runs_that_may_not(row: Row | None, given_: Given, now: int) -> None:
-    """A run takes a permitted, readable event that is here, or a person's word to try again."""
+    """A run takes a permitted, readable event that is here, or the word that nothing happened."""
     if not step(row, given_, now).run:
         return
     if isinstance(given_, Arrived):
         assert given_.action in (Action.RUN, Action.RUN_ONE_ATTEMPT)
         assert not given_.withheld and not given_.undecodable
+    elif isinstance(given_, Verified):
+        assert given_.happened is False
     else:
         assert isinstance(given_, Answered) and given_.ruling is Ruling.RETRY
 
@@ -209,7 +364,7 @@ def test_nothing_runs_that_may_not(row: Row | None, given_: Given, now: int) -> 
 @ANY
 @given(rows(), givens, times)
 def test_once_is_run_again_only_with_leave(row: Row | None, given_: Given, now: int) -> None:
-    """After a start, an effect of `once` needs a proof that nothing happened, or a person's word.
+    """After a start, an effect of `once` needs a proof that nothing happened, or somebody's word.
 
     And what was begun as `once`, by whoever's declaration, stays it.
     """
@@ -218,11 +373,21 @@ def test_once_is_run_again_only_with_leave(row: Row | None, given_: Given, now: 
         return
     if row is not None and row.effect is Effect.ONCE:
         assert plan.write.effect is Effect.ONCE
-        assert row.state in (State.PENDING, State.REFUSED, State.RETRY_WAIT, State.IN_DOUBT)
-        assert row.state is not State.IN_DOUBT or isinstance(given_, Answered)
+        if row.state is State.STARTED:
+            assert isinstance(given_, Verified) and given_.happened is False
+        elif row.state in (State.IN_DOUBT, State.REJECTED):
+            assert isinstance(given_, Answered)
+        else:
+            assert row.state in (State.PENDING, State.REFUSED, State.CLAIMED, State.RETRY_WAIT)
     if isinstance(given_, Arrived):
-        worst = given_.effect is Effect.ONCE or given_.action is Action.RUN_ONE_ATTEMPT
-        assert not worst or plan.write.effect is Effect.ONCE
+        once = given_.action is Action.RUN_ONE_ATTEMPT
+        declared = Effect.ONCE if once else given_.effect
+        least = max(declared, row.effect if row is not None else declared, key=_strictness)
+        assert least is plan.write.effect
+
+
+def _strictness(effect: Effect) -> int:
+    return effect.strictness
 
 
 @ANY

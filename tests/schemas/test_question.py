@@ -67,6 +67,8 @@ def test_a_question_id_may_stand_in_a_subject(question: str) -> None:
         (QuestionKind.SEAM, {Ruling.SAME, Ruling.RECONCILE, Ruling.ACCEPT, Ruling.DISCARD}),
         (QuestionKind.DOUBT, {Ruling.APPLIED, Ruling.RETRY, Ruling.DISCARD}),
         (QuestionKind.REFUSAL, {Ruling.APPLIED, Ruling.DISCARD}),
+        (QuestionKind.REJECTION, {Ruling.RETRY}),
+        (QuestionKind.PAUSE, {Ruling.RESUME}),
     ],
 )
 def test_each_kind_takes_the_rulings_that_make_sense(
@@ -79,7 +81,8 @@ def test_each_kind_takes_the_rulings_that_make_sense(
 
 def test_every_kind_can_be_discarded_and_every_ruling_is_of_use() -> None:
     """Whoever is asked can always say no; no ruling is left without a question."""
-    assert all(Ruling.DISCARD in kind.rulings for kind in QuestionKind)
+    about_events = set(QuestionKind) - {QuestionKind.PAUSE, QuestionKind.REJECTION}
+    assert all(Ruling.DISCARD in kind.rulings for kind in about_events)
     assert set(Ruling) == {ruling for kind in QuestionKind for ruling in kind.rulings}
 
 

@@ -5,13 +5,13 @@ that the rule is there for is broken.
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 import pytest
 
 from fencepost.desk.book import Book
 from fencepost.pool.drive import Driver
-from fencepost.pool.run import run_handler
 from fencepost.pool.work import Work
 from fencepost.testing.simulator.plan import Plan, draw_first_floor
 from fencepost.testing.simulator.run import run_plan
@@ -28,7 +28,7 @@ from fencepost_policies.cover import Covered, join_gap
 from fencepost_policies.dialects.plain import Dialect
 from fencepost_policies.ledger import TABLE, Signal
 from fencepost_policies.lineage import Turn, turn
-from fencepost_policies.plan import Finished, Given, Settlement
+from fencepost_policies.plan import Given, Settlement
 from fencepost_policies.plan import Plan as RowPlan
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.question import Question, Ruling
@@ -38,6 +38,7 @@ from fencepost_schemas.verdict import Gap, Verdict
 
 SOUND_SEEDS = 10
 """Of each scenario with its rule."""
+NEVER_MS = 10**15
 ABLATION_SEEDS = 400
 """Of each scenario without it: more than it ever took."""
 
@@ -92,8 +93,12 @@ def test_a_fenced_worker_that_acks_is_found_out(monkeypatch: pytest.MonkeyPatch)
 def test_a_start_behind_the_lease_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that hears late of its claim must not begin: somebody may have answered since."""
 
-    async def run_anyway(driver: Driver, work: Work, row: Row) -> Finished:
-        return await run_handler(work, row, driver._pool, driver._world, work.carrier.headers)
+    in_time = Driver._run
+
+    async def run_anyway(driver: Driver, work: Work, row: Row, revision: int) -> Any:
+        return await in_time(
+            driver, work, msgspec.structs.replace(row, lease_until_ms=NEVER_MS), revision
+        )
 
     monkeypatch.setattr(Driver, "_run", run_anyway)
     assert first_violation(map(late_claims, range(ABLATION_SEEDS)), "I1")

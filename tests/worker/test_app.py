@@ -1,14 +1,15 @@
 """What a user decorates: every registration that could not work fails at once, by name."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import pytest
 
-from fencepost.app import Context, Fencepost, Undecodable
+from fencepost import Context, Fencepost, Retry
 from fencepost.errors import UsageError
+from fencepost.handler import Undecodable
 from fencepost_schemas.event import ClassifiedEvent
 from fencepost_schemas.row import Effect
 from fencepost_schemas.standing import Standing
@@ -64,13 +65,19 @@ async def ambiguous(task: Task | dict[str, int]) -> None: ...
 async def buried(task: dict[str, list[Fencepost]]) -> None: ...
 async def undecodable(task: Callable[[], None]) -> None: ...
 async def Loud(task: Task) -> None: ...
-def plain(task: Task) -> None: ...
+def yielding(task: Task) -> Iterator[None]:
+    yield
+
+
+async def yielding_async(task: Task) -> AsyncIterator[None]:
+    yield
 
 
 @pytest.mark.parametrize(
     ("function", "options", "expected"),
     [
-        (plain, {}, "make it `async def`"),
+        (yielding, {}, "a generator; return instead of yielding"),
+        (yielding_async, {}, "a generator; return instead of yielding"),
         (no_payload, {}, "take the payload first"),
         (two_payloads, {}, "take the payload first"),
         (context_first, {}, "take the payload first"),
@@ -86,7 +93,7 @@ def plain(task: Task) -> None: ...
     ],
 )
 def test_a_function_that_could_not_work(
-    function: Callable[..., Awaitable[object]], options: dict[str, Any], expected: str
+    function: Callable[..., object], options: dict[str, Any], expected: str
 ) -> None:
     """It fails at the decorator, with the handler's name and what to change."""
     with pytest.raises(UsageError, match=expected):
@@ -100,6 +107,11 @@ def test_a_function_that_could_not_work(
         ({"key": "k"}, "handler charge: 'k' is not a JSON pointer"),
         ({"name": "a b"}, "a handler's name: 'a b' is not a name"),
         ({"source": "A"}, "a source's name: 'A' is not a name"),
+        ({"attempts": 0}, "handler charge: attempts must be 1 to"),
+        ({"effect": "keyed"}, "handler charge: effect='keyed' goes with sink_retention_s="),
+        ({"sink_retention_s": 9.0}, "handler charge: effect='keyed' goes with sink_retention_s="),
+        ({"barrier": True}, "handler charge: barrier=True needs a `ctx: Context`"),
+        ({"barrier": True, "effect": "idempotent"}, "only an effect of 'once' has a barrier"),
     ],
 )
 def test_an_option_that_could_not_work(options: dict[str, Any], expected: str) -> None:
@@ -170,3 +182,73 @@ async def test_the_lifespan_holds_what_the_app_opens() -> None:
     assert ["opened", "closed"] == seen
     async with Fencepost("shop").lifespan():
         pass
+
+
+def test_a_plain_function_runs_in_a_thread() -> None:
+    """It is taken as it is, and known for what it is."""
+    app = Fencepost("shop")
+
+    @app.on("task", effect="keyed", sink_retention_s=60)
+    def charge(task: Task) -> None: ...
+
+    handler = app.handlers["charge"]
+    assert (True, Effect.KEYED, 60) == (handler.threaded, handler.effect, handler.sink_retention_s)
+
+
+async def test_the_barrier_is_open_in_a_unit_test() -> None:
+    """A handler is called directly, with a context of one's own."""
+    context = Context(event("task"), "charge", "k", 1)
+    async with context.effect():
+        pass
+    with context.effect():
+        pass
+
+
+async def known(task: Task, ctx: Context) -> bool:
+    return True
+
+
+def unasked(task: Task) -> bool:
+    return True
+
+
+def test_a_checker_is_registered_for_its_handler() -> None:
+    """It takes what the handler takes."""
+    app = Fencepost("shop")
+    app.on("task", name="charge")(known)
+    assert known is app.verify("charge")(known)
+    assert "ctx" == app.checkers["charge"].context_parameter
+
+
+@pytest.mark.parametrize(
+    ("handler", "function", "expected"),
+    [
+        ("refund", known, "there is no handler 'refund'"),
+        ("charge", unasked, "make the checker of 'charge' `async def`"),
+        ("charge", no_payload, "the checker of charge: take the payload first"),
+    ],
+)
+def test_a_checker_that_could_not_work(
+    handler: str, function: Callable[..., Any], expected: str
+) -> None:
+    """It fails at the decorator."""
+    app = Fencepost("shop")
+    app.on("task", name="charge")(known)
+    with pytest.raises(UsageError, match=expected):
+        app.verify(handler)(function)
+
+
+def test_two_checkers_of_one_handler() -> None:
+    """Whom to believe would be anybody's guess."""
+    app = Fencepost("shop")
+    app.on("task", name="charge")(known)
+    app.verify("charge")(known)
+    with pytest.raises(UsageError, match="has a checker already"):
+        app.verify("charge")(known)
+
+
+@pytest.mark.parametrize("after", [-1.0, float("nan"), 1e12])
+def test_a_retry_that_nobody_would_live_to_see(after: float) -> None:
+    """Up to thirty days."""
+    with pytest.raises(UsageError, match="Retry"):
+        Retry(after=after)

@@ -6,15 +6,8 @@ from typing import Any
 import pytest
 
 from fencepost.errors import UsageError
-from fencepost.settings import (
-    DEFAULT_SERVER,
-    Broker,
-    Login,
-    Source,
-    load_settings,
-    login_for,
-    source_headers,
-)
+from fencepost.settings import Broker, Login, Source
+from fencepost.settings_file import DEFAULT_SERVER, load_settings, login_for, source_headers
 from fencepost_schemas.event import KeyScope
 
 SOURCE = '[sources.orders]\nurl = "http://127.0.0.1/x"\nkeys = "durable"\nkey = "/k"\n'
@@ -88,9 +81,21 @@ def test_without_a_file_there_are_defaults(tmp_path: Path, monkeypatch: pytest.M
         ("[bridge]\nretry_first_s = 2\nretry_longest_s = 1\n", "retry_first_s <= retry_longest_s"),
         ("[pool]\nslots = 0\n", "pool.slots"),
         ('[pool]\nslots = "many"\n', "slots"),
-        ("[pool]\nlease_s = 60\n", "handler_timeout_s < lease_s < ack_wait_s"),
-        ("[pool]\nhandler_timeout_s = nan\n", "handler_timeout_s < lease_s < ack_wait_s"),
-        ("[pool]\nretry_longest_s = 90\n", "retry_longest_s"),
+        ("[pool]\nlease_s = 60\n", "lease_s < ack_wait_s must hold"),
+        ("[pool]\nlease_s = nan\n", "lease_s < ack_wait_s must hold"),
+        ("[pool]\nhandler_timeout_s = nan\n", "pool.handler_timeout_s"),
+        ("[ledger]\nretention_s = -1\n", "ledger.retention_s must be 0"),
+        ("[ledger]\nretention_s = 60\n", "the broker keeps events for 604800 s"),
+        (SOURCE + "[ledger]\nretention_s = 700000\n", "orders.reannounces_within_s must say"),
+        (
+            SOURCE + "reannounces_within_s = 800000\n[ledger]\nretention_s = 700000\n",
+            "what has expired would be done twice",
+        ),
+        (SOURCE + "reannounces_within_s = -1\n", "reannounces_within_s must be 0 or above"),
+        ("[pool]\nrenew_s = 11\n", "3 x renew_s <= lease_s"),
+        ("[pool]\nrenew_s = -1\n", "3 x renew_s <= lease_s"),
+        ("[pool]\nrenew_s = 0\nhandler_timeout_s = 30\n", "handler_timeout_s < lease_s must"),
+        ("[pool]\nretry_longest_s = 0\n", "pool.retry_longest_s must be above 0"),
         ('[sources."Not A Name"]\nurl = "http://x"\nkeys = "none"\n', "Not A Name"),
         ('[sources.orders]\nkeys = "none"\n', "sources.orders: .*url"),
         ('[sources.orders]\nurl = "http://x"\n', "sources.orders: .*keys"),

@@ -1,6 +1,7 @@
 """Workers on NATS JetStream that act once on SSE events, or ask first."""
 
-from fencepost.app import Context, Fencepost, NotApplied, Reject
+from fencepost.app import Fencepost
+from fencepost.handler import Context, NotApplied, Reject, Retry
 
 __version__ = "0.1.0"
-__all__ = ["Context", "Fencepost", "NotApplied", "Reject", "__version__"]
+__all__ = ["Context", "Fencepost", "NotApplied", "Reject", "Retry", "__version__"]

@@ -5,7 +5,6 @@ Decisions never call these; they get times and random names as arguments.
 
 import secrets
 import time
-from base64 import b32encode
 from datetime import UTC, datetime
 
 from tenacity import RetryCallState, Retrying, wait_random
@@ -28,9 +27,12 @@ def iso_time(ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+_BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
+
+
 def random_name(chars: int = 8) -> str:
     """Return that many random lower-case base32 characters."""
-    return b32encode(secrets.token_bytes(chars)).decode().lower()[:chars]
+    return "".join([_BASE32[byte & 31] for byte in secrets.token_bytes(chars)])
 
 
 class RealWorld:

@@ -1,20 +1,15 @@
-"""One frozen struct for everything that can be configured: file < environment < flags.
+"""One frozen struct for everything that can be configured.
 
 Units are in the names. Relations between durations are checked when the struct is made, so a
 worker never starts with a lease that its handlers can outlive.
 """
 
-import os
 import re
-import tomllib
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
-from fencepost.errors import UsageError
 from fencepost_policies.dialects.dialect import Dialect
 from fencepost_policies.dialects.mcp import Dialect as Mcp
 from fencepost_policies.dialects.plain import Dialect as Plain
@@ -60,7 +55,7 @@ def _check_header_name(name: str) -> None:
         raise ValueError(f"the header {name} is fencepost's own to send")
 
 
-def _sendable_value(value: str) -> bool:
+def sendable_value(value: str) -> bool:
     return value == value.strip() and not any(
         ord(char) < 0x20 or ord(char) == 0x7F for char in value
     )
@@ -134,12 +129,17 @@ class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How events are worked on. `slots` is how many run at once in one process."""
+    """How events are worked on. `slots` is how many run at once in one process.
+
+    A lease is renewed every `renew_s` (a third of the lease unless said; 0 switches it off, and
+    then a handler's time has to fit into its lease).
+    """
 
     slots: int = 64
     handler_timeout_s: float = 20.0
     lease_s: float = 30.0
     ack_wait_s: float = 45.0
+    renew_s: float | None = None
     retry_first_s: float = 1.0
     retry_longest_s: float = 30.0
     drain_s: float = 25.0
@@ -148,16 +148,46 @@ class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         if self.slots < 1:
             raise ValueError("pool.slots must be at least 1")
         _check_above_zero("pool", retry_first_s=self.retry_first_s, drain_s=self.drain_s)
-        if not 0 < self.handler_timeout_s < self.lease_s < self.ack_wait_s:
+        _check_above_zero(
+            "pool",
+            handler_timeout_s=self.handler_timeout_s,
+            retry_longest_s=self.retry_longest_s,
+        )
+        if not 0 < self.lease_s < self.ack_wait_s:
             raise ValueError(
-                "pool: handler_timeout_s < lease_s < ack_wait_s must hold, but they are "
-                f"{self.handler_timeout_s:g}, {self.lease_s:g}, {self.ack_wait_s:g}"
+                "pool: lease_s < ack_wait_s must hold, but they are "
+                f"{self.lease_s:g}, {self.ack_wait_s:g}"
             )
-        if self.retry_longest_s >= self.ack_wait_s:
+        if not 0 <= self.renewal_s <= self.lease_s / 3:
             raise ValueError(
-                "pool: retry_longest_s must be below ack_wait_s, but they are "
-                f"{self.retry_longest_s:g}, {self.ack_wait_s:g}"
+                "pool: 3 x renew_s <= lease_s must hold, but they are "
+                f"{self.renewal_s:g}, {self.lease_s:g}"
             )
+        if not self.renewal_s and self.handler_timeout_s >= self.lease_s:
+            raise ValueError(
+                "pool: without renewal (renew_s = 0) handler_timeout_s < lease_s must hold, but "
+                f"they are {self.handler_timeout_s:g}, {self.lease_s:g}"
+            )
+
+    @property
+    def renewal_s(self) -> float:
+        """How often a lease is renewed, 0 for never."""
+        return self.lease_s / 3 if self.renew_s is None else self.renew_s
+
+    @property
+    def cancel_before_s(self) -> float:
+        """How long before its lease ends a handler is stopped that could not have it renewed."""
+        return self.lease_s / 6 if self.renewal_s else 0.0
+
+
+class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How long the ledger remembers what was decided, in whole seconds; 0 is for ever."""
+
+    retention_s: int = 0
+
+    def __post_init__(self) -> None:
+        if self.retention_s < 0:
+            raise ValueError("ledger.retention_s must be 0, for ever, or above")
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -165,7 +195,8 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     "durable" where it names the same work for ever, "generation" where it is only unique until the
     source starts afresh, "none" where there is none. `unverifiable` is the standing ruling:
-    "ask" a person, or "reconcile" by key.
+    "ask" a person, or "reconcile" by key. `reannounces_within_s` is how late the source may bring
+    a key again; a ledger that forgets has to know.
     """
 
     url: str
@@ -175,6 +206,7 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     plain: Plain = Plain()
     mcp: Mcp = Mcp()
     namespace: str | None = None
+    reannounces_within_s: float | None = None
     unverifiable: Literal["ask", "reconcile"] = "ask"
     headers: dict[str, str] = {}
     headers_env: dict[str, str] = {}
@@ -191,9 +223,11 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         for header in (*self.headers, *self.headers_env):
             _check_header_name(header)
         for header, value in self.headers.items():
-            if not _sendable_value(value):
+            if not sendable_value(value):
                 raise ValueError(f"headers.{header} has characters that no header can hold")
         check_pointer(self.key)
+        if self.reannounces_within_s is not None and not self.reannounces_within_s >= 0:
+            raise ValueError("reannounces_within_s must be 0 or above")
         if (self.keys is KeyScope.NONE) != (self.key == ""):
             raise ValueError('keys = "none" goes without a key, any other value needs key = "/..."')
         if self.namespace is not None:
@@ -209,130 +243,35 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     broker: Broker = Broker()
     bridge: Bridge = Bridge()
     pool: Pool = Pool()
+    ledger: Ledger = Ledger()
     sources: dict[str, Source] = {}
 
     def __post_init__(self) -> None:
         for name in self.sources:
             slug(name)
+        self._check_retention()
 
+    def _check_retention(self) -> None:
+        """Raise ValueError where a source may bring a key again that the ledger has forgotten.
 
-DEFAULT_FILE = "fencepost.toml"
-DEFAULT_SERVER = "nats://127.0.0.1:4222"
-ENVIRONMENT_PREFIX = "FENCEPOST_"
-_SECTIONS = ("broker", "bridge", "pool")
-
-
-def load_settings(
-    path: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]
-) -> Settings:
-    """Return the settings; raise UsageError with the file, the field and what is wrong.
-
-    `path` None means `fencepost.toml` where there is one. The environment gives scalar fields, as
-    in FENCEPOST_POOL_SLOTS=8, and FENCEPOST_BROKER_SERVERS as a comma-separated list. `flags` are
-    dotted names, as in {"broker.servers": [...]}; a value of None is not set.
-    """
-    document = _read(path)
-    taken = [
-        name
-        for name, text in environment.items()
-        if name.startswith(ENVIRONMENT_PREFIX) and _set_from_environment(document, name, text)
-    ]
-    for dotted, value in flags.items():
-        if value is not None:
-            _set(document, dotted, value)
-    where = str(path if path is not None else DEFAULT_FILE)
-    if taken:
-        where += f" with {', '.join(sorted(taken))}"
-    try:
-        # Each source on its own first, for the library's paths do not tell a table's name.
-        sources = document.get("sources", {})
-        for name, table in sources.items() if isinstance(sources, dict) else ():
-            where_here = f"{where}: sources.{name}"
-            msgspec.convert(table, Source, strict=False)
-        where_here = where
-        # Not strict: a number that comes from the environment comes as text.
-        return msgspec.convert(document, Settings, strict=False)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{where_here}: {error}") from None
-
-
-def _read(path: Path | None) -> dict[str, Any]:
-    file = path if path is not None else Path(DEFAULT_FILE)
-    if path is None and not file.exists():
-        return {}
-    try:
-        return tomllib.loads(file.read_text("utf-8"))
-    except FileNotFoundError:
-        raise UsageError(f"{file}: there is no such file; name one with --config") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{file}: not TOML: {error}") from None
-
-
-def split_servers(text: str) -> list[str]:
-    """Return the servers of a comma-separated list."""
-    return [server.strip() for server in text.split(",") if server.strip()]
-
-
-def _set_from_environment(document: dict[str, Any], name: str, text: str) -> bool:
-    """Set what the variable says; return False where it says nothing that we know."""
-    rest = name.removeprefix(ENVIRONMENT_PREFIX).lower()
-    section, _, field = rest.partition("_")
-    if rest == "app":
-        _set(document, "app", text)
-        return True
-    if section in _SECTIONS and field:
-        value: Any = split_servers(text) if field == "servers" else text
-        _set(document, f"{section}.{field}", value)
-        return True
-    return False
-
-
-def _set(document: dict[str, Any], dotted: str, value: Any) -> None:
-    *sections, field = dotted.split(".")
-    for section in sections:
-        document = document.setdefault(section, {})
-        if not isinstance(document, dict):
-            return  # the file has no table there, and will be told so
-    document[field] = value
-
-
-def login_for(broker: Broker, role: Role, environment: Mapping[str, str] = os.environ) -> Login:
-    """Return the login of one role: its own fields, else those of `[broker]`.
-
-    Raises UsageError where `password_env` names a variable that is not set.
-    """
-    own = broker.roles.get(role, Login())
-    merged = {
-        field: mine if (mine := getattr(own, field)) is not None else getattr(broker, field)
-        for field in Login.__struct_fields__
-    }
-    variable = merged["password_env"]
-    if variable is not None:
-        if variable not in environment:
-            where = f"broker.roles.{role}" if own.password_env is not None else "broker"
-            raise UsageError(f"{where}.password_env: the variable {variable} is not set")
-        merged["password"] = environment[variable]
-    if not merged["servers"]:
-        merged["servers"] = (DEFAULT_SERVER,)
-    return Login(**merged)
-
-
-def source_headers(
-    name: str, source: Source, environment: Mapping[str, str] = os.environ
-) -> dict[str, str]:
-    """Return the request headers of a source, those from the environment included."""
-    headers = dict(source.headers)
-    for header, variable in source.headers_env.items():
-        if variable not in environment:
-            raise UsageError(
-                f"sources.{name}.headers_env: the variable {variable} for {header} is not set"
+        What has expired looks like what never was, so it would be applied twice.
+        """
+        retention_s = self.ledger.retention_s
+        if not retention_s:
+            return
+        if retention_s < self.broker.events_age_s:
+            raise ValueError(
+                f"ledger.retention_s is {retention_s}, but the broker keeps events for "
+                f"{self.broker.events_age_s} s (broker.events_age_s) and may deliver one again"
             )
-        if not _sendable_value(environment[variable]):
-            raise UsageError(
-                f"sources.{name}.headers_env: the variable {variable} for {header} has characters "
-                "that no header can hold, perhaps a line end"
-            )
-        headers[header] = environment[variable]
-    return headers
+        for name, source in self.sources.items():
+            if source.reannounces_within_s is None:
+                raise ValueError(
+                    f"sources.{name}.reannounces_within_s must say how late this source may bring "
+                    f"a key again, now that the ledger forgets after {retention_s} s"
+                )
+            if source.reannounces_within_s > retention_s:
+                raise ValueError(
+                    f"sources.{name}.reannounces_within_s is {source.reannounces_within_s:g}, but "
+                    f"ledger.retention_s is {retention_s}: what has expired would be done twice"
+                )

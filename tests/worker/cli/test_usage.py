@@ -51,7 +51,7 @@ async def test_a_command_without_its_command(tmp_path: Path, arguments: list[str
         ("[brocker]\n", "fencepost.toml: Object contains unknown field `brocker`"),
         (
             "[pool]\nlease_s = 90\n",
-            "fencepost.toml: pool: handler_timeout_s < lease_s < ack",
+            "fencepost.toml: pool: lease_s < ack_wait_s must hold",
         ),
         ('[sources.orders]\nurl = "x"\nkeys = "none"\n', "fencepost.toml: sources.orders: url "),
     ],

@@ -13,13 +13,14 @@ from fencepost.broker.jetstream import connect
 from fencepost.errors import LedgerDiffers, NotFine
 from fencepost.ledgers.kv import KvLedger, ensure_identity
 from fencepost.ports import Found, Ledger, Message, Written
-from fencepost.settings import login_for
+from fencepost.settings_file import login_for
 from fencepost_schemas.limits import BATCH_ATOMIC_MIN, BATCH_MESSAGES_MAX
 from fencepost_schemas.row import Effect, Row, State, UnknownRowVersion
 from fencepost_schemas.standing import Standing
 from fencepost_schemas.subject import LEDGER, digest_token
 from kit.house import House, house
 from kit.pool import SOURCE, Runs, app_with
+from kit.wait import until
 
 BASE = Row(
     state=State.STARTED,
@@ -47,11 +48,11 @@ def subject(home: House, key: str) -> str:
 
 
 @asynccontextmanager
-async def ledger(home: House) -> AsyncIterator[Ledger]:
+async def ledger(home: House, retention_s: int = 0) -> AsyncIterator[Ledger]:
     """Run a ledger on a connection of its own."""
     login = login_for(home.settings.broker, "worker")
     connection = await connect(home.settings.broker, login, "worker")
-    made = KvLedger(connection, home.subjects)
+    made = KvLedger(connection, home.subjects, retention_s)
     running = asyncio.create_task(made.run())
     try:
         yield made
@@ -81,6 +82,27 @@ async def test_a_row_is_written_where_none_stands_and_then_by_its_revision(
             assert isinstance(updated, Written)
             assert updated.revision > inserted.revision
             assert await kept.read(place) == Found(row("a", "second"), updated.revision)
+
+
+async def test_a_ledger_that_forgets_keeps_what_is_open(broker: EmbeddedBroker) -> None:
+    """A decided row goes after its time, an open one stays; the key is absent again then."""
+    async with house(broker, SOURCE) as home:
+        await home.init()
+        async with ledger(home, retention_s=1) as kept:
+            done, still = subject(home, "done"), subject(home, "open")
+            await kept.write(still, row("open"), 0)
+            first = await kept.write(done, row("done"), 0)
+            assert isinstance(first, Written)
+            applied = msgspec.structs.replace(row("done"), state=State.APPLIED)
+            await kept.write(done, applied, first.revision)
+            assert applied == (await kept.read(done)).row
+
+            async def forgotten() -> bool:
+                return (await kept.read(done)).row is None
+
+            await until(forgotten, "the decided row to expire")
+            assert row("open") == (await kept.read(still)).row
+            assert isinstance(await kept.write(done, row("done", "second"), 0), Written)
 
 
 @pytest.mark.parametrize("expect", ["absent", "an older revision", "one that never was"])
@@ -259,7 +281,7 @@ async def test_a_stream_that_nobody_serves_for_a_while_is_waited_for(
 
 # --- rows that this release does not know -------------------------------------------------------
 @pytest.mark.parametrize(
-    "payload", [b'{"version":2,"state":"dreaming"}', b"\xff", b'{"version":1}']
+    "payload", [b'{"version":99,"state":"dreaming"}', b"\xff", b'{"version":1}']
 )
 async def test_a_row_that_is_not_known_raises_and_is_left_alone(
     broker: EmbeddedBroker, payload: bytes

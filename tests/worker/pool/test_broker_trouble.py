@@ -1,4 +1,7 @@
-"""The broker forgets acks, repeats itself, and goes away: the ledger alone is believed."""
+"""The broker repeats itself and goes away: the ledger alone is believed.
+
+What holds for each effect is in test_hard_days.
+"""
 
 import asyncio
 
@@ -40,27 +43,6 @@ async def asking(home: House, workers: int) -> bool:
     """Return True once so many workers wait for an event of the shop."""
     info = await home.connection.api(f"CONSUMER.INFO.{EVENTS}.fp-shop")
     return int(info.get("num_waiting", 0)) >= workers
-
-
-async def test_acked_events_that_come_back_are_not_run_again(broker: EmbeddedBroker) -> None:
-    """Fifty were acked, the broker is killed and forgets it: each key has still run once."""
-    runs = Runs()
-    async with house(broker, SOURCE, broker={"reply_s": 1.0}, pool=SHORT) as home:
-        await home.init()
-        async with working(home, app_with(runs)):
-            await publish(home, *(event(str(one), str(one)) for one in range(50)))
-            await until(lambda: len(runs.done) == 50, "fifty runs")
-            await broker.kill()
-            await broker.start()
-            await settle(home)
-        # Whether or not this broker had kept the acks, bring all of it once more.
-        await home.connection.api(f"CONSUMER.DELETE.{EVENTS}.fp-shop")
-        async with working(home, app_with(runs), app_with(runs)):
-            await settle(home)
-        assert await delivered(home) >= 50
-        assert set((await states(home)).values()) == {State.APPLIED}
-    assert runs.most == 1
-    assert len(runs.started) == 50
 
 
 async def test_an_event_that_comes_again_while_it_runs_finds_the_row_busy(

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +11,12 @@ from fencepost import Context, Fencepost, NotApplied, Reject
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost_schemas.question import QuestionKind
 from fencepost_schemas.row import State
-from kit.house import house
+from kit.anywhere import play_in_memory, play_on_broker
+from kit.house import House, house
+from kit.lives import Before, Life
 from kit.pool import (
     SHORT,
     SOURCE,
-    Behave,
     Crash,
     CrashAt,
     Runs,
@@ -22,7 +24,6 @@ from kit.pool import (
     crash,
     dead,
     event,
-    nothing,
     publish,
     questions,
     rows,
@@ -31,83 +32,107 @@ from kit.pool import (
     working,
 )
 
-POINTS = [("written", 1), ("ran", 1), ("written", 2), ("published", 1)]
-"""In the order in which one application passes them: started, run, committed, about to ack."""
+POINTS = [
+    ("written", 1), ("at_barrier", 1), ("entered", 1), ("ran", 1), ("written", 2), ("published", 1)
+]  # fmt: skip
+"""In the order in which one application passes them: claimed, started, run, committed, to ack."""
+DOUBT, APPLIED = State.IN_DOUBT, State.APPLIED
 
 
-async def reject(payload: bytes, ctx: Context) -> None:
+async def reject(ctx: Context) -> None:
     raise Reject("never")
 
 
-async def fail(payload: bytes, ctx: Context) -> None:
+async def fail(ctx: Context) -> None:
     raise RuntimeError("cut off")
 
 
-async def fail_once(payload: bytes, ctx: Context) -> None:
+async def be_busy_once(ctx: Context) -> None:
     if ctx.attempt == 1:
         raise NotApplied("busy")
 
 
-HANDLERS: dict[str, Behave] = {
-    "applies": nothing, "rejects": reject, "fails": fail, "is busy once": fail_once
-}  # fmt: skip
-DOUBT, APPLIED, REJECTED = State.IN_DOUBT, State.APPLIED, State.REJECTED
+ENDINGS: dict[str, Before] = {"rejects": reject, "fails": fail, "is-busy-once": be_busy_once}
 
-LIVES: list[tuple[str, str, list[tuple[State, int]]]] = [
-    # effect, handler, and for each of POINTS the row at the end and how often the handler ran
-    ("once", "applies", [(DOUBT, 0), (DOUBT, 1), (APPLIED, 1), (APPLIED, 1)]),
-    ("once", "rejects", [(DOUBT, 0), (DOUBT, 1), (REJECTED, 1), (REJECTED, 1)]),
-    ("once", "fails", [(DOUBT, 0), (DOUBT, 1), (DOUBT, 1), (DOUBT, 1)]),
-    ("once", "is busy once", [(DOUBT, 0), (DOUBT, 1), (APPLIED, 2), (APPLIED, 2)]),
-    ("idempotent", "applies", [(APPLIED, 1), (APPLIED, 2), (APPLIED, 1), (APPLIED, 1)]),
-    ("idempotent", "rejects", [(REJECTED, 1), (REJECTED, 2), (REJECTED, 1), (REJECTED, 1)]),
-    ("idempotent", "fails", [(REJECTED, 4), (REJECTED, 5), (REJECTED, 5), (REJECTED, 5)]),
-    ("idempotent", "is busy once", [(APPLIED, 1), (APPLIED, 2), (APPLIED, 2), (APPLIED, 2)]),
-]
+LIVES: list[tuple[str, str, str]] = [
+    # What a handler says of its effect, how it ends inside of it, and for each of POINTS the row at
+    # the end with how often the handler began. That nothing happened twice is seen in any case.
+    #    written 1  | at_barrier | entered    | ran        | written 2  | published
+    ("once", "rejects",
+        "in_doubt 0 | -          | -          | in_doubt 1 | rejected 1 | rejected 1"),
+    ("once", "fails",
+        "in_doubt 0 | -          | -          | in_doubt 1 | in_doubt 1 | in_doubt 1"),
+    ("once", "is-busy-once",
+        "in_doubt 0 | -          | -          | in_doubt 1 | applied 2  | applied 2 "),
+    ("barrier", "rejects",
+        "rejected 1 | rejected 2 | in_doubt 1 | in_doubt 1 | rejected 1 | rejected 1"),
+    ("barrier", "fails",
+        "in_doubt 1 | in_doubt 2 | in_doubt 1 | in_doubt 1 | in_doubt 1 | in_doubt 1"),
+    ("barrier", "is-busy-once",
+        "applied 1  | applied 2  | in_doubt 1 | in_doubt 1 | applied 2  | applied 2 "),
+    ("keyed", "rejects",
+        "rejected 1 | -          | -          | rejected 2 | rejected 1 | rejected 1"),
+    ("keyed", "fails",
+        "rejected 4 | -          | -          | rejected 5 | rejected 5 | rejected 5"),
+    ("keyed", "is-busy-once",
+        "applied 1  | -          | -          | applied 2  | applied 2  | applied 2 "),
+    ("idempotent", "rejects",
+        "rejected 1 | -          | -          | rejected 2 | rejected 1 | rejected 1"),
+    ("idempotent", "fails",
+        "rejected 4 | -          | -          | rejected 5 | rejected 5 | rejected 5"),
+    ("idempotent", "is-busy-once",
+        "applied 1  | -          | -          | applied 2  | applied 2  | applied 2 "),
+]  # fmt: skip
 
 
+@pytest.mark.parametrize("where", ["memory", "broker"])
 @pytest.mark.parametrize("number", range(len(POINTS)), ids=[f"{p}-{n}" for p, n in POINTS])
-async def test_a_crash_at_any_point_is_answered_by_the_next_worker(
-    broker: EmbeddedBroker, number: int
+def test_a_handler_that_does_not_end_well_is_answered_by_the_next_worker(
+    number: int, where: str, tmp_path: Path
 ) -> None:
-    """In doubt exactly where it cannot be known, asked once, nothing run in vain, all acked."""
+    """Rejected, failed or busy: in doubt exactly where it cannot be known, and buried once it is.
+
+    How an application ends that goes well is the table of crash points (test_crash_table).
+    """
     point, nth = POINTS[number]
-    async with house(broker, SOURCE, pool=SHORT) as home:
-        await home.init()
-        lives = []
-        for place, (effect, handler, ends) in enumerate(LIVES):
-            runs = Runs()
-            app = app_with(
-                runs,
-                HANDLERS[handler],
-                effect=effect,
-                name=f"h{place}",
-                app=f"app{place}",
-            )
-            lives.append((app, runs, ends[number]))
-        await publish(home, event("a"))
-        await asyncio.gather(*(crash(home, app, CrashAt(point, nth)) for app, _, _ in lives))
-        async with working(home, *(app for app, _, _ in lives)):
-            await asyncio.gather(*(settle(home, app.name) for app, _, _ in lives))
-        found = {row.handler: row.state for row in await home.rows()}
-        asked = [one.text.split()[3] for one in await questions(home, QuestionKind.DOUBT)]
-        buried = {one.subject.rsplit(".", 1)[1] for one in await dead(home)}
-    expected = {f"h{place}": end for place, (_, _, end) in enumerate(lives)}
-    ran = {f"h{place}": len(runs.started) for place, (_, runs, _) in enumerate(lives)}
-    assert {name: (found[name], ran[name]) for name in found} == expected
-    assert sorted(asked) == sorted(name for name, (state, _) in expected.items() if state is DOUBT)
-    rejected = {name for name, (state, _) in expected.items() if state is REJECTED}
-    assert buried == rejected
+    ends = {
+        (effect, ending): told.split("|")[number].strip()
+        for effect, ending, told in LIVES
+        if told.split("|")[number].strip() != "-"
+    }
+
+    async def live(home: House, effect: str, ending: str) -> str:
+        life = Life(home, effect, f"{effect}-{ending}")
+        life.inside = ENDINGS[ending]
+        await life.comes()
+        await life.is_cut_short(reached=CrashAt(point, nth))
+        await life.goes_on()
+        state_and_runs, effects = (await life.is_one()).split("/")
+        assert int(effects) == (1 if state_and_runs.startswith("applied") else 0)
+        return state_and_runs
+
+    async def play(home: House) -> dict[tuple[str, str], str]:
+        told = await asyncio.gather(*(live(home, *one) for one in ends))
+        return dict(zip(ends, told, strict=True))
+
+    if where == "memory":
+        assert ends == play_in_memory(play, 0, pool=SHORT)
+    else:
+        assert ends == play_on_broker(play, tmp_path / "broker", pool=SHORT)
 
 
 async def test_a_crash_between_rejecting_and_burying_does_not_lose_the_burial(
     broker: EmbeddedBroker,
 ) -> None:
     """The row says rejected, and the event that comes again must find its way to the dead."""
+
+    async def rejects(payload: bytes, ctx: Context) -> None:
+        raise Reject("never")
+
     async with house(broker, SOURCE, pool=SHORT) as home:
         await home.init()
         await publish(home, event("a"))
-        app = app_with(Runs(), reject)
+        app = app_with(Runs(), rejects)
         await crash(home, app, CrashAt("written", 2))
         async with working(home, app):
             await settle(home)

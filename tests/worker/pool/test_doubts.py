@@ -12,7 +12,7 @@ from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.errors import NotFine
 from fencepost.ports import Message, Stored
 from fencepost_schemas.question import Answer, QuestionKind, Ruling
-from fencepost_schemas.row import State
+from fencepost_schemas.row import ROW_VERSION, State
 from fencepost_schemas.subject import LEDGER
 from kit.house import House, house
 from kit.pool import (
@@ -275,7 +275,7 @@ async def test_a_row_of_a_newer_release_is_left_alone_by_event_and_answer(
         await home.init()
         question = await doubt(home, app)
         row = msgspec.json.decode(msgspec.json.encode((await rows(home))["k:a"]))
-        newer = msgspec.json.encode({**row, "version": 2, "state": "dreaming"})
+        newer = msgspec.json.encode({**row, "version": ROW_VERSION + 1, "state": "dreaming"})
         [subject] = await home.connection.subjects(LEDGER, home.subjects.rows())
         assert isinstance(await home.connection.store(Message(subject, newer)), Stored)
         await say(home, question, "retry")
@@ -283,7 +283,8 @@ async def test_a_row_of_a_newer_release_is_left_alone_by_event_and_answer(
             await publish(home, event("a", "2"), event("b", "3"))
             await until(
                 lambda: (
-                    sum("version 2" in line for line in caplog.messages) >= 2 and len(ran.keys) > 1
+                    sum(f"version {ROW_VERSION + 1}" in line for line in caplog.messages) >= 2
+                    and len(ran.keys) > 1
                 ),
                 "event and answer to be left alone",
             )

@@ -7,7 +7,9 @@ import pytest
 
 from fencepost import Context, Fencepost
 from fencepost.pool.ask import Desk
-from fencepost.pool.drive import BrokerClock, Driver
+from fencepost.pool.clock import BrokerClock
+from fencepost.pool.drive import Driver
+from fencepost.pool.leases import Leases
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.work import Ruled, make_work
 from fencepost.pool.worker import nothing_reached
@@ -87,7 +89,10 @@ def play() -> Play:
         desk = Desk(connection, subjects, rulings, app.name)
         ledger, pool = SlowLedger(time, takes_ms), Pool(lease_s=LEASE_MS / 1000)
         clock = BrokerClock(time)
-        driver = Driver(ledger, desk, subjects, pool, clock, time, "me", nothing_reached)
+        leases = Leases(pool, clock)
+        driver = Driver(
+            app, ledger, leases, desk, subjects, pool, clock, time, "me", nothing_reached
+        )
         arrived = event()
         held = Held("", {}, arrived.payload, app.name, "")
         ruled = Ruled(None, FIRST)

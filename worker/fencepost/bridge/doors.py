@@ -4,7 +4,8 @@ from contextlib import AbstractAsyncContextManager
 
 from fencepost.bridge.mcp import McpDoor
 from fencepost.ports import Door, Request, SourceResponse, Transport, World
-from fencepost.settings import Source, source_headers
+from fencepost.settings import Source
+from fencepost.settings_file import source_headers
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.sse import Frame
 

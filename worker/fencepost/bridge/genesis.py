@@ -1,11 +1,14 @@
 """Begin sources: the record and the cursor from which everything later is judged. Once a name."""
 
+import asyncio
+
 import msgspec
 
 from fencepost.bridge.shelf import Shelf
 from fencepost.clock import RealWorld
 from fencepost.errors import NotFine, UsageError
-from fencepost.ports import Stored, World
+from fencepost.ports import NotStored, Stored, World
+from fencepost.storing import AGAIN_S
 from fencepost_policies.lineage import generation_name
 from fencepost_schemas.cursor import Cursor, sendable
 from fencepost_schemas.reason import Reason
@@ -59,6 +62,10 @@ async def begin(shelf: Shelf, source: str, start: str, ledger: str, world: World
     )
     batch = [shelf.record_message(record), shelf.cursor_message(cursor, 0)]
     reply = await connection.store_batch(batch)
+    while isinstance(reply, NotStored) and reply.in_flight:
+        # Another init is at it, and the broker has not decided yet.
+        await asyncio.sleep(AGAIN_S)
+        reply = await connection.store_batch(batch)
     if isinstance(reply, Stored):
         return True
     if reply.conflict:

@@ -19,14 +19,17 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from fencepost.broker.login import close
-from fencepost.broker.wire import ApiError, GetReply, InfoReply, PubAck, parse_headers
+from fencepost.broker.wire import GetReply, InfoReply, PubAck, parse_headers
 from fencepost.clock import random_name
-from fencepost.errors import Denied, NotFine, Unanswered, Unreachable
+from fencepost.errors import Denied, FencepostError, NotFine, Unanswered, Unreachable
 from fencepost.ports import Message, NotStored, Stored, StoredMessage
 from fencepost.settings import Broker
 
 log = logging.getLogger("fencepost.broker")
 
+NO_STREAM = 10059
+UNAVAILABLE = 10008
+"""Passing: a cluster elects who answers."""
 _DENIED = re.compile(r"permissions violation for (publish|subscription) to \"([^\"]*)\"", re.I)
 
 
@@ -172,7 +175,7 @@ class Connection:
             reply = await self.ask(f"$JS.API.STREAM.INFO.{stream}", msgspec.json.encode(request))
             info = msgspec.json.decode(reply.data, type=InfoReply)
             if info.error is not None:
-                raise _api_error(stream, info.error)
+                raise api_error(stream, info.error.err_code, info.error.description)
             page = info.state.subjects or {}
             found += page
             if not page or len(found) >= info.total:
@@ -197,7 +200,7 @@ class Connection:
         if got.error is not None:
             if got.error.err_code == 10037:
                 return None
-            raise _api_error(stream, got.error)
+            raise api_error(stream, got.error.err_code, got.error.description)
         assert got.message is not None
         raw = got.message
         return StoredMessage(
@@ -325,7 +328,10 @@ def _read_ack(reply: Msg) -> Stored | NotStored:
     return Stored(ack.seq)
 
 
-def _api_error(stream: str, error: ApiError) -> NotFine:
-    if error.err_code == 10059:
+def api_error(stream: str, code: int, text: str) -> FencepostError:
+    """Return what the JetStream API's error about a stream means to us."""
+    if code == NO_STREAM:
         return NotFine(f"the broker has no stream {stream}: run `fencepost init`")
-    return NotFine(f"stream {stream}: {error.description} ({error.err_code})")
+    if code == UNAVAILABLE:
+        return Unreachable(f"stream {stream}: the broker has nobody to answer for it just now")
+    return NotFine(f"stream {stream}: {text} ({code})")

@@ -5,13 +5,12 @@ from typing import Any
 
 import msgspec
 
-from fencepost.broker.connection import Connection
-from fencepost.errors import NotFine, Unreachable
+from fencepost.broker.connection import NO_STREAM, Connection, api_error
+from fencepost.errors import Unreachable
 from fencepost.ports import ConsumerPlan
 from fencepost.settings import Broker
 from fencepost_schemas.subject import StreamPlan, stream_plans
 
-_NOT_FOUND = 10059
 S_TO_NS = 1_000_000_000
 
 
@@ -21,7 +20,7 @@ def stream_config(plan: StreamPlan, broker: Broker) -> dict[str, Any]:
         "name": plan.name,
         "description": plan.holds,
         "subjects": list(plan.subjects),
-        "retention": "limits",
+        "retention": "workqueue" if plan.work_queue else "limits",
         "storage": "file",
         "num_replicas": broker.replicas,
         "discard": "old" if plan.last_per_subject else "new",
@@ -46,7 +45,7 @@ async def ensure_streams(connection: Connection, broker: Broker) -> list[str]:
     for plan in stream_plans(broker.prefix):
         config = stream_config(plan, broker)
         found = await connection.api(f"STREAM.INFO.{plan.name}")
-        if found.get("error", {}).get("err_code") == _NOT_FOUND:
+        if found.get("error", {}).get("err_code") == NO_STREAM:
             _check(await connection.api(f"STREAM.CREATE.{plan.name}", config), plan.name)
             created.append(plan.name)
         else:
@@ -89,8 +88,5 @@ async def broker_clock_ms(connection: Connection, stream: str) -> int:
 
 def _check(reply: dict[str, Any], stream: str) -> None:
     error = reply.get("error")
-    if error is None:
-        return
-    if error.get("err_code") == _NOT_FOUND:
-        raise NotFine(f"the broker has no stream {stream}: run `fencepost init`")
-    raise NotFine(f"stream {stream}: {error.get('description')} ({error.get('err_code')})")
+    if error is not None:
+        raise api_error(stream, int(error.get("err_code", 0)), str(error.get("description")))

@@ -5,9 +5,11 @@ import sys
 import typer
 
 from fencepost.cli.bridge import bridge
+from fencepost.cli.dead import dead
 from fencepost.cli.demo import demo
 from fencepost.cli.dev import dev
 from fencepost.cli.init import init
+from fencepost.cli.ledger import ledger
 from fencepost.cli.questions import questions
 from fencepost.cli.version import version
 from fencepost.cli.worker import worker
@@ -22,7 +24,8 @@ app = typer.Typer(
 )
 for command in (demo, dev, init, bridge, worker, version):
     app.command()(command)
-app.add_typer(questions, name="questions")
+for name, commands in (("questions", questions), ("ledger", ledger), ("dead", dead)):
+    app.add_typer(commands, name=name)
 
 
 # Typer brings its own copy of click, or used to need click; the class is the same by either way.

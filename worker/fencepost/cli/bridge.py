@@ -13,7 +13,8 @@ from fencepost.cli.processes import cancelled_by, run_until_signal
 from fencepost.cli.tracing import set_up_tracing
 from fencepost.clock import RealWorld
 from fencepost.errors import UsageError
-from fencepost.settings import Settings, login_for, source_headers
+from fencepost.settings import Settings
+from fencepost.settings_file import login_for, source_headers
 from fencepost.transport.http import HttpTransport
 
 

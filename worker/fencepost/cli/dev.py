@@ -15,7 +15,7 @@ from fencepost.cli.options import AppOption, ConfigOption, settings_from
 from fencepost.cli.output import log_to_stderr
 from fencepost.cli.processes import run_until_signal
 from fencepost.errors import NotFine, UsageError
-from fencepost.settings import DEFAULT_FILE
+from fencepost.settings_file import DEFAULT_FILE
 
 DEFAULT_PORT = 4222
 STOP_S = 40.0

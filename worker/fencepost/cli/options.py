@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from fencepost.settings import Settings, load_settings, split_servers
+from fencepost.settings import Settings
+from fencepost.settings_file import load_settings, split_servers
 
 ConfigOption = Annotated[
     Path | None,

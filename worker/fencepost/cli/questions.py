@@ -14,7 +14,8 @@ from fencepost.cli.processes import run
 from fencepost.clock import iso_time
 from fencepost.desk.book import Book, Entry
 from fencepost.errors import UsageError
-from fencepost.settings import Settings, login_for
+from fencepost.settings import Settings
+from fencepost.settings_file import login_for
 from fencepost_schemas.question import Held, Ruling
 from fencepost_schemas.subject import Subjects
 

@@ -1,9 +1,11 @@
 """`fencepost worker`: apply events by the ledger, and carry out answers."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from fencepost.app import Fencepost
-from fencepost.broker.jetstream import connect
+from fencepost.broker.jetstream import JetStream, connect
 from fencepost.cli.loading import load_app
 from fencepost.cli.options import (
     AppOption,
@@ -17,8 +19,10 @@ from fencepost.cli.processes import run_until_signal
 from fencepost.cli.tracing import set_up_tracing
 from fencepost.clock import RealWorld
 from fencepost.ledgers.kv import KvLedger
-from fencepost.pool.worker import run_worker
-from fencepost.settings import Settings, login_for
+from fencepost.pool.renewal import renew_in_thread
+from fencepost.pool.worker import Renewal, run_worker
+from fencepost.settings import Settings
+from fencepost.settings_file import login_for
 from fencepost_schemas.subject import Subjects
 
 
@@ -38,8 +42,24 @@ def worker(
 
 async def _work(settings: Settings, app: Fencepost, stop: asyncio.Event) -> None:
     connection = await connect(settings.broker, login_for(settings.broker, "worker"), "worker")
-    ledger = KvLedger(connection, Subjects(settings.broker.prefix))
+    ledger = KvLedger(connection, Subjects(settings.broker.prefix), settings.ledger.retention_s)
     try:
-        await run_worker(settings, app, connection, ledger, RealWorld(), stop)
+        await run_worker(
+            settings, app, connection, ledger, RealWorld(), stop, renewal=renewal_of(settings)
+        )
     finally:
         await connection.close()
+
+
+def renewal_of(settings: Settings) -> Renewal:
+    """Return what keeps a worker's leases up: a thread, with a connection of its own."""
+
+    @asynccontextmanager
+    async def connected() -> AsyncIterator[JetStream]:
+        connection = await connect(settings.broker, login_for(settings.broker, "worker"), "worker")
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    return lambda leases: renew_in_thread(leases, connected)

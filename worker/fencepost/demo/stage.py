@@ -21,7 +21,8 @@ from fencepost.demo.balancer import Balancer
 from fencepost.demo.casts import SOURCE, Cast
 from fencepost.demo.tally import ServerLog, read_log
 from fencepost.errors import NotFine
-from fencepost.settings import Broker, login_for
+from fencepost.settings import Broker
+from fencepost.settings_file import login_for
 from fencepost_schemas.event import event_of
 from fencepost_schemas.question import Held
 from fencepost_schemas.subject import ANSWERS, EVENTS, QUESTIONS, Subjects

@@ -169,7 +169,7 @@ class Book:
             return Entry(question, held, answer)
 
     async def _held(self, question: Question) -> int:
-        if question.kind is not QuestionKind.SEAM:
+        if question.kind not in (QuestionKind.SEAM, QuestionKind.PAUSE):
             return 1
         under = self._subjects.held_under(question.source, question.id)
         return len(await self._connection.subjects(QUESTIONS, under))

@@ -15,6 +15,7 @@ import msgspec
 
 from fencepost.errors import Denied, LedgerDiffers, Unreachable
 from fencepost.ports import Broker, Found, Message, NotStored, Stored, StoredMessage, Written
+from fencepost_schemas.identity import LedgerIdentity
 from fencepost_schemas.limits import BATCH_ATOMIC_MIN, BATCH_MESSAGES_MAX, LEDGER_READS_MAX
 from fencepost_schemas.row import Row, UnknownRowVersion, decode_row, encode_row
 from fencepost_schemas.subject import LEDGER, Subjects
@@ -24,28 +25,33 @@ log = logging.getLogger("fencepost.ledger")
 AGAIN_S = 0.02
 """Before asking again while another write of the same row is in flight."""
 UNREACHABLE_S = 1.0
+ELECTION_S = 15.0
+"""For a stream that was just made to be led; the broker's own elections take 4 to 9 s."""
 
 
 class _Write(msgspec.Struct):
     subject: str
     payload: bytes
     expect: int
+    headers: dict[str, str]
     result: asyncio.Future[Written | Found]
 
 
 class KvLedger:
-    """Run `run` beside whoever writes."""
+    """Run `run` beside whoever writes. A decided row is kept for `retention_s`, 0 for ever."""
 
-    def __init__(self, connection: Broker, subjects: Subjects) -> None:
+    def __init__(self, connection: Broker, subjects: Subjects, retention_s: int = 0) -> None:
         self._connection = connection
         self._subjects = subjects
+        self._expiry = {"Nats-TTL": f"{retention_s}s"} if retention_s else {}
         self._waiting: deque[_Write] = deque()
         self._filled = asyncio.Event()
         self._reads = asyncio.Semaphore(LEDGER_READS_MAX)
 
     async def write(self, subject: str, row: Row, expect: int) -> Written | Found:
         result: asyncio.Future[Written | Found] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Write(subject, encode_row(row), expect, result))
+        headers = self._expiry if row.state.terminal else {}
+        self._waiting.append(_Write(subject, encode_row(row), expect, headers, result))
         self._filled.set()
         return await result
 
@@ -83,7 +89,9 @@ class KvLedger:
         return batch
 
     async def _commit(self, batch: list[_Write]) -> None:
-        messages = [Message(write.subject, write.payload, {}, write.expect) for write in batch]
+        messages = [
+            Message(write.subject, write.payload, write.headers, write.expect) for write in batch
+        ]
         if len(batch) < BATCH_ATOMIC_MIN:
             await self._commit_burst(batch, messages)
         else:
@@ -188,25 +196,35 @@ def _found(message: StoredMessage | None) -> Found:
 
 
 # --- identity -----------------------------------------------------------------------------------
-class LedgerIdentity(msgspec.Struct, frozen=True):
-    """Made once, at init: a ledger that was made again is another one, and remembers nothing."""
-
-    identity: str
-    made_ms: int
-
-
 async def ensure_identity(
     connection: Broker, subjects: Subjects, identity: str, now_ms: int
 ) -> str:
-    """Return the ledger's identity, making this one where there is none."""
+    """Return the ledger's identity, making this one where there is none.
+
+    On several servers nobody listens before the new stream has elected who leads it, and a write
+    loses to another one that is not decided yet. Neither is an answer, so it is asked again.
+    """
     payload = msgspec.json.encode(LedgerIdentity(identity, now_ms))
-    reply = await connection.store(Message(subjects.ledger_identity(), payload, expect=0))
-    if isinstance(reply, Stored):
-        return identity
-    found = await read_identity(connection, subjects)
-    if found is None:
-        raise LedgerDiffers(f"the ledger's identity cannot be written: {reply.text}")
-    return found
+    message = Message(subjects.ledger_identity(), payload, expect=0)
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + ELECTION_S
+    while True:
+        try:
+            reply = await connection.store(message)
+            if isinstance(reply, Stored):
+                return identity
+            found = await read_identity(connection, subjects)
+        except Denied:
+            raise
+        except Unreachable:
+            if loop.time() >= until_s:
+                raise
+        else:
+            if found is not None:
+                return found
+            if not reply.in_flight or loop.time() >= until_s:
+                raise LedgerDiffers(f"the ledger's identity cannot be written: {reply.text}")
+        await asyncio.sleep(AGAIN_S)
 
 
 async def read_identity(connection: Broker, subjects: Subjects) -> str | None:

@@ -11,10 +11,11 @@ import msgspec
 
 from fencepost.pool.deliveries import ACK, TERM, later, settle_together
 from fencepost.pool.drive import OTHER_RELEASE_MS, Done, Driver
+from fencepost.pool.pauses import Pauses
 from fencepost.pool.seams import Seams
 from fencepost.ports import Broker, Delivery
 from fencepost_policies.plan import Answered, Settlement
-from fencepost_schemas.question import Answer, Held, Question, QuestionKind
+from fencepost_schemas.question import Answer, Held, Question, QuestionKind, Ruling
 from fencepost_schemas.subject import QUESTIONS, BadSubject, Subjects, slug
 
 log = logging.getLogger("fencepost.pool")
@@ -26,12 +27,18 @@ SEAM_CHUNK = 100
 
 class Answers:
     def __init__(
-        self, connection: Broker, subjects: Subjects, driver: Driver, seams: Seams
+        self,
+        connection: Broker,
+        subjects: Subjects,
+        driver: Driver,
+        seams: Seams,
+        pauses: Pauses,
     ) -> None:
         self._connection = connection
         self._subjects = subjects
         self._driver = driver
         self._seams = seams
+        self._pauses = pauses
 
     async def work_on(self, message: Delivery) -> None:
         """Carry out one answer, and settle it."""
@@ -46,15 +53,15 @@ class Answers:
             log.error("%s: not an answer: %s; it is passed over", message.subject, error)
             await self._connection.settle(message, TERM)
             return
-        if answer.kind is QuestionKind.SEAM:
-            done = await self._rule_on_seam(answer, message)
+        if answer.kind in (QuestionKind.SEAM, QuestionKind.PAUSE):
+            done = await self._carry_out_held(answer, message)
         else:
-            done = await self._rule_on_row(answer)
+            done = await self._rule_on_row(answer, message.reply)
         word = settle_together(done) if done else ACK
         if word is not None:
             await self._connection.settle(message, word)
 
-    async def _rule_on_row(self, answer: Answer) -> list[Done]:
+    async def _rule_on_row(self, answer: Answer, reply: str) -> list[Done]:
         stored = await self._connection.last(
             QUESTIONS, self._subjects.question(answer.source, answer.question)
         )
@@ -71,18 +78,26 @@ class Answers:
             return []
         if not self._seams.mine(question.event):
             return []
-        work = await self._seams.work_of(question.event)
+        work = await self._seams.work_of(question.event, reply)
         if isinstance(work, Done):
             return [work]
         # What was ruled since may give the event another key, but it is this row that was asked
         # about.
         key = msgspec.structs.replace(work.key, text=question.key)
         work = msgspec.structs.replace(work, key=key, row_subject=question.row)
-        answered = Answered(answer.ruling, answer.actor, question.attempt, self._driver.start())
-        return [await self._driver.answered(work, answered)]
+        answered = Answered(
+            answer.ruling, answer.actor, question.attempt, self._driver.start(work.handler)
+        )
+        if not work.undecodable:
+            done = await self._driver.answered(work, answered)
+            if done.row is not None or answer.ruling is not Ruling.RETRY:
+                return [done]
+            log.warning("%s: its row is gone; it is run as an event that is new", question.id)
+        # What cannot be read goes to the dead again, and not to the handler.
+        return [await self._driver.arrived(work, await self._seams.ruled_on(work))]
 
-    async def _rule_on_seam(self, answer: Answer, message: Delivery) -> list[Done]:
-        """Carry a ruling out for everything that is held under it; what comes later finds it."""
+    async def _carry_out_held(self, answer: Answer, message: Delivery) -> list[Done]:
+        """Carry an answer out for everything that is held under it; what comes later finds it."""
         done: list[Done] = []
         chunk: list[tuple[str, Held]] = []
         under = self._subjects.held_under(answer.source, answer.question)
@@ -95,12 +110,15 @@ class Answers:
             if held.handler and self._seams.mine(held):
                 chunk.append((stored.subject, held))
             if len(chunk) >= SEAM_CHUNK:
-                done += await self._carry_out(chunk)
+                done += await self._carry_out(answer.kind, chunk, message.reply)
                 chunk = []
                 await self._connection.settle(message, IN_PROGRESS)
-        return done + await self._carry_out(chunk)
+        return done + await self._carry_out(answer.kind, chunk, message.reply)
 
-    async def _carry_out(self, chunk: list[tuple[str, Held]]) -> list[Done]:
+    async def _carry_out(
+        self, kind: QuestionKind, chunk: list[tuple[str, Held]], reply: str
+    ) -> list[Done]:
+        under = self._pauses if kind is QuestionKind.PAUSE else self._seams
         return await asyncio.gather(
-            *(self._seams.carry_out(subject, held) for subject, held in chunk)
+            *(under.carry_out(subject, held, reply) for subject, held in chunk)
         )

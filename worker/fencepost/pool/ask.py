@@ -1,10 +1,11 @@
-"""Publish what a plan wants published: held events, questions, the dead.
+"""Publish what a plan wants published: held events, questions, parked retries, the dead.
 
 Every one of them may be published twice after a crash, and none does harm then: questions and held
 events stand on subjects of their own, and a seam has one question however many ask it.
 """
 
 import logging
+from urllib.parse import quote
 
 import msgspec
 
@@ -12,10 +13,13 @@ from fencepost.errors import NotFine
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.work import Work
 from fencepost.ports import Broker, Message, NotStored
+from fencepost.storing import store_decided
 from fencepost_policies.plan import Notice
 from fencepost_schemas.event import ClassifiedEvent
+from fencepost_schemas.limits import DOUBTS_IN_A_ROW_MAX
 from fencepost_schemas.question import (
     Held,
+    Parked,
     Question,
     QuestionKind,
     row_question_id,
@@ -23,7 +27,7 @@ from fencepost_schemas.question import (
 )
 from fencepost_schemas.row import Row
 from fencepost_schemas.standing import Standing
-from fencepost_schemas.subject import Subjects
+from fencepost_schemas.subject import Subjects, lane_of
 from fencepost_schemas.verdict import EpochRecord
 
 log = logging.getLogger("fencepost.pool")
@@ -43,7 +47,9 @@ class Desk:
         self._app = app
         self._seams_asked: set[str] = set()
 
-    async def publish(self, notice: Notice, work: Work, row: Row, now_ms: int) -> None:
+    async def publish(
+        self, notice: Notice, work: Work, row: Row, now_ms: int, trace: str = ""
+    ) -> None:
         """Publish one notice about this work, and return once it is durable."""
         if notice is Notice.HOLD:
             await self._ask_seam(work, now_ms)
@@ -52,14 +58,43 @@ class Desk:
             await self._ask_row(QuestionKind.DOUBT, work, row, now_ms)
         elif notice is Notice.ASK_REFUSAL:
             await self._ask_row(QuestionKind.REFUSAL, work, row, now_ms)
+        elif notice is Notice.PARK:
+            await self._park(work, row)
         else:
-            await self._bury(work, row)
+            await self._bury(work, row, trace)
 
     async def release(self, subject: str, held: Held) -> None:
         """Mark a held event as settled: its bytes go at once, the mark follows later."""
         mark = msgspec.structs.replace(held, payload=b"", headers={}, handler="")
         headers = {"Nats-TTL": HELD_DONE_TTL}
         await self._store(Message(subject, msgspec.json.encode(mark), headers))
+
+    async def hold_under(self, source: str, question: str, work: Work) -> None:
+        """Keep an event under a question that is not its seam's."""
+        row = work.row_subject.rsplit(".", 1)[1]
+        subject = self._subjects.held(source, question, row)
+        await self._store(Message(subject, msgspec.json.encode(work.carrier)))
+
+    async def ask_pause(self, source: str, work: Work, row: Row, now_ms: int) -> str:
+        """Ask about a handler that got into doubt too often in a row; return the question's id."""
+        name = work.handler.name
+        question = Question(
+            id=row_question_id(QuestionKind.PAUSE, work.row_subject, row.attempt),
+            kind=QuestionKind.PAUSE,
+            source=source,
+            generation=work.event.generation,
+            standing=work.event.standing,
+            asked_ms=now_ms,
+            text=(
+                f"{name} got into doubt {DOUBTS_IN_A_ROW_MAX} times in a row, so it is paused and "
+                "what comes for it is held. Is what it needs working again?"
+            ),
+            error=row.error,
+            handler=name,
+        )
+        await self._put_question(question)
+        log.error("%s: paused; see `fencepost questions show %s`", name, question.id)
+        return question.id
 
     async def _hold(self, work: Work) -> None:
         subject = held_subject(self._subjects, work)
@@ -123,11 +158,17 @@ class Desk:
         """Store a question unless it stands already."""
         subject = self._subjects.question(question.source, question.id)
         message = Message(subject, msgspec.json.encode(question), expect=0)
-        reply = await self._connection.store(message)
+        reply = await store_decided(self._connection, message)
         if isinstance(reply, NotStored) and not reply.conflict:
             raise NotFine(f"a question cannot be stored: {reply.text} ({reply.error})")
 
-    async def _bury(self, work: Work, row: Row) -> None:
+    async def _park(self, work: Work, row: Row) -> None:
+        """Keep the event among the retries until its row is due."""
+        subject = self._subjects.retry(self._app, work.handler.name, lane_of(row.key))
+        parked = Parked(row.due_ms, work.carrier)
+        await self._store(Message(subject, msgspec.json.encode(parked)))
+
+    async def _bury(self, work: Work, row: Row, trace: str) -> None:
         headers = {
             **work.carrier.headers,
             "fencepost-error": _one_line(row.error),
@@ -135,8 +176,12 @@ class Desk:
             "fencepost-row": work.row_subject,
             "fencepost-app": self._app,
         }
-        subject = self._subjects.dead(work.handler.name)
-        await self._store(Message(subject, work.carrier.payload, headers))
+        payload = work.carrier.payload
+        told = {**headers, "fencepost-traceback": quote(trace, safe=" ", errors="replace")}
+        size = len(payload) + sum(len(name) + len(value) + 8 for name, value in told.items())
+        if trace and size + HEADER_ROOM <= self._connection.payload_bytes_max:
+            headers = told
+        await self._store(Message(self._subjects.dead(work.handler.name), payload, headers))
 
     async def _store(self, message: Message) -> None:
         reply = await self._connection.store(message)

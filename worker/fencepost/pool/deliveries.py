@@ -9,6 +9,7 @@ from collections import Counter
 
 from fencepost.app import Fencepost
 from fencepost.pool.drive import Done, Driver
+from fencepost.pool.pauses import Pauses
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.seams import Seams
 from fencepost.pool.work import Ruled, Work, make_work, namespace_of
@@ -34,6 +35,7 @@ class Deliveries:
         rulings: Rulings,
         driver: Driver,
         seams: Seams,
+        pauses: Pauses,
     ) -> None:
         self.unmatched: Counter[str] = Counter()
         self._app = app
@@ -42,6 +44,7 @@ class Deliveries:
         self._rulings = rulings
         self._driver = driver
         self._seams = seams
+        self._pauses = pauses
 
     async def work_on(self, message: Delivery) -> None:
         """See one delivery through, and settle it."""
@@ -59,9 +62,12 @@ class Deliveries:
             return
         ruled = await self._rulings.of(event)
         carrier = Held(message.subject, dict(headers), message.payload, self._app.name, "")
-        works = [make_work(handler, event, carrier, ruled, self._subjects) for handler in handlers]
+        works = [
+            make_work(handler, event, carrier, ruled, self._subjects, message.reply)
+            for handler in handlers
+        ]
         again = message.again
-        word = settle_together([await self._see_through(work, ruled, again) for work in works])
+        word = settle_together([await self.see_through(work, ruled, again) for work in works])
         if word is not None:
             await self._connection.settle(message, word)
 
@@ -84,7 +90,7 @@ class Deliveries:
             raise BadEvent("its headers do not say what its subject says")
         return event
 
-    async def _see_through(self, work: Work, ruled: Ruled, again: bool) -> Done:
+    async def see_through(self, work: Work, ruled: Ruled, again: bool) -> Done:
         """Bring an event to its row, and to where it is held if a ruling has come for it there.
 
         Between our look at the rulings and the event's safe place at the desk a person may have
@@ -92,7 +98,11 @@ class Deliveries:
         is repeated once the event is there: one of the two sees the other. A worker that died in
         between left the event to us: then it comes `again`, when all is ruled.
         """
+        paused = await self._pauses.arrived(work)
+        if paused is not None:
+            return paused
         done = await self._driver.arrived(work, ruled)
+        await self._pauses.came_out(work, done)
         if done.held:
             ruled_now = await self._rulings.of(work.event)
             overlooked = ruled_now.ruling is not ruled.ruling

@@ -1,82 +1,219 @@
 """Run one handler once, and say how it ended in one of four words."""
 
 import asyncio
+import contextlib
+import contextvars
 import hashlib
 import logging
-from collections.abc import Mapping
+import threading
+import traceback
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Any
 
 import msgspec
+from opentelemetry.trace import Span
 
-from fencepost.app import Context, NotApplied, Reject
+from fencepost.handler import Context, NotApplied, OpenGate, Reject, Retry
+from fencepost.pool.barrier import Barrier, Side, Superseded
+from fencepost.pool.leases import Running
 from fencepost.pool.work import Work
 from fencepost.ports import World
 from fencepost.settings import Pool
-from fencepost.telemetry import PROCESS, remote_context, tracer
+from fencepost.telemetry import PROCESS, remote_context, traced, tracer
 from fencepost_policies.plan import Finished, Outcome
 from fencepost_policies.retry import wait_bounds
 from fencepost_schemas.row import Row
 
 log = logging.getLogger("fencepost.pool")
 
+TRACE_CHARS_MAX = 2_000
+"""The end of a traceback, which is where it tells most."""
 
-async def run_handler(
-    work: Work, row: Row, pool: Pool, world: World, headers: Mapping[str, str]
-) -> Finished:
-    """Call the handler under its time limit and return what became of it.
+
+class Attempt(msgspec.Struct, frozen=True):
+    """What a handler is run with. `lease_left_s` tells how long its lease still holds."""
+
+    work: Work
+    row: Row
+    running: Running
+    barrier: Barrier | None
+    lease_left_s: Callable[[], float]
+
+
+async def run_handler(attempt: Attempt, pool: Pool, world: World) -> Finished:
+    """Call the handler under its limits and return what became of it.
 
     Anything that the handler does not say is unknown: an exception, or the end of its time, may
-    have come after the effect.
+    have come after the effect. Only a barrier knows better.
     """
-    event, handler = work.event, work.handler
+    work, row = attempt.work, attempt.row
+    _name_task(attempt.running.shown)
+    limit = Limit(pool, attempt.lease_left_s)
+    with _span(work, row, work.carrier.headers) if traced() else contextlib.nullcontext():
+        try:
+            result = await _call(attempt, limit)
+        except Superseded as over:
+            return Finished(row.claim, Outcome.NOT_APPLIED, error=str(over))
+        except (Exception, asyncio.CancelledError) as error:  # whatever a handler may raise
+            if _stopped(error):
+                raise
+            bounds = wait_bounds(
+                row.attempt, first_s=pool.retry_first_s, longest_s=pool.retry_longest_s
+            )
+            return _ended(attempt, error, limit.text, int(world.draw_s(bounds) * 1000))
+    return Finished(row.claim, Outcome.APPLIED, result_digest=_digest(result))
+
+
+async def _call(attempt: Attempt, limit: "Limit") -> object:
+    work, row = attempt.work, attempt.row
+    handler = work.handler
     ctx = Context(
-        event=event,
+        event=work.event,
         handler=handler.name,
         idempotency_key=work.row_subject.rsplit(".", 1)[1],
         attempt=row.attempt,
+        gate=attempt.barrier if attempt.barrier is not None else OpenGate(),
     )
-    bounds = wait_bounds(row.attempt, first_s=pool.retry_first_s, longest_s=pool.retry_longest_s)
-    retry_ms = int(world.draw_s(bounds) * 1000)
     arguments = {handler.context_parameter: ctx} if handler.context_parameter else {}
+    if handler.threaded:
+        call = _in_thread(lambda: handler.function(work.payload, **arguments), handler.name)
+        return await limit.wait_for_thread(call, handler.name)
+    made = handler.function(work.payload, **arguments)
+    assert asyncio.iscoroutine(made)
+    return await limit.hold(made)
+
+
+def _ended(attempt: Attempt, error: BaseException, limit: str, retry_ms: int) -> Finished:
+    """Say what it means that a handler ended with this error."""
+    claim, name = attempt.row.claim, attempt.work.handler.name
+    barrier = attempt.barrier
+    text = limit or f"{type(error).__name__}: {error}"
+    if barrier is not None and barrier.side is Side.BEHIND:
+        log.error("%s: its effect happened, then: %s", name, text, exc_info=error)
+        return Finished(claim, Outcome.APPLIED)
+    outcome = Outcome.UNKNOWN
+    if isinstance(error, Reject):
+        outcome, text = Outcome.REJECTED, f"rejected: {error}"
+    elif isinstance(error, Retry):
+        outcome, text, retry_ms = Outcome.NOT_APPLIED, str(error), int(error.after_s * 1000)
+    elif isinstance(error, NotApplied):
+        outcome, text = Outcome.NOT_APPLIED, f"not applied: {error}"
+    elif not limit:
+        log.warning("%s: %s", name, type(error).__name__, exc_info=error)
+    trace = "".join(traceback.format_exception(error))[-TRACE_CHARS_MAX:]
+    return Finished(claim, outcome, error=text, retry_ms=retry_ms, trace=trace)
+
+
+class Limit:
+    """How long one attempt may take: its handler's time, and never past its lease.
+
+    `text` says which of the two it ran into, "" while neither.
+    """
+
+    def __init__(self, pool: Pool, lease_left_s: Callable[[], float]) -> None:
+        self.text = ""
+        self._pool = pool
+        self._lease_left_s = lease_left_s
+
+    async def hold(self, made: Coroutine[Any, Any, object]) -> object:
+        """Await what a handler made; cancel it at the end of its time, or before its lease ends."""
+        loop = asyncio.get_running_loop()
+        over_s = loop.time() + self._pool.handler_timeout_s
+        limit = asyncio.timeout(None)
+        timer: asyncio.TimerHandle | None = None
+
+        def look() -> None:
+            nonlocal timer
+            now_s = loop.time()
+            time_s = over_s - now_s
+            lease_s = self._lease_left_s() - self._pool.cancel_before_s
+            if time_s > 0 and lease_s > 0:
+                timer = loop.call_later(min(time_s, lease_s), look)
+                return
+            self.text = "its lease could not be renewed, so it was stopped"
+            if time_s <= 0:
+                self.text = f"ran into its limit of {self._pool.handler_timeout_s:g} s"
+            with contextlib.suppress(RuntimeError):  # it has ended by itself meanwhile
+                limit.reschedule(now_s)
+
+        try:
+            async with limit:
+                look()
+                return await made
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def wait_for_thread(self, call: asyncio.Future[object], name: str) -> object:
+        """Wait for a thread to its end: it cannot be stopped, and nobody else may run meanwhile."""
+        done, _ = await asyncio.wait({call}, timeout=self._pool.handler_timeout_s)
+        if not done:
+            log.error(
+                "%s: over its limit of %g s in a thread, which cannot be stopped; waiting for it",
+                name,
+                self._pool.handler_timeout_s,
+            )
+        return await call
+
+
+def _in_thread(call: Callable[[], object], name: str) -> asyncio.Future[object]:
+    """Run a call on a thread of its own, which does not keep the process from ending."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[object] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: object, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    def run() -> None:
+        result: object = None
+        failed: BaseException | None = None
+        try:
+            result = context.run(call)
+        except StopIteration as error:
+            failed = RuntimeError(f"StopIteration: {error}")
+        except BaseException as error:  # a thread has nobody above it to tell
+            failed = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, result, failed)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future
+
+
+@contextlib.contextmanager
+def _span(work: Work, row: Row, headers: Mapping[str, str]) -> Iterator[Span]:
     with tracer().start_as_current_span(
-        f"process {handler.name}",
+        f"process {work.handler.name}",
         context=remote_context(headers),
         kind=PROCESS,
         attributes={
             "messaging.system": "nats",
-            "fencepost.handler": handler.name,
-            "fencepost.source": event.source,
-            "fencepost.generation": event.generation,
+            "fencepost.handler": work.handler.name,
+            "fencepost.source": work.event.source,
+            "fencepost.generation": work.event.generation,
             "fencepost.attempt": row.attempt,
         },
-    ):
-        limit = asyncio.timeout(pool.handler_timeout_s)
-        try:
-            async with limit:
-                result = await handler.function(work.payload, **arguments)
-        except Reject as rejected:
-            return _finished(row, retry_ms, Outcome.REJECTED, f"rejected: {rejected}")
-        except NotApplied as proven:
-            return _finished(row, retry_ms, Outcome.NOT_APPLIED, f"not applied: {proven}")
-        except (Exception, asyncio.CancelledError) as error:  # whatever a handler may raise
-            if _stopped(error):
-                raise
-            if limit.expired():
-                text = f"ran into its limit of {pool.handler_timeout_s:g} s"
-            else:
-                text = f"{type(error).__name__}: {error}"
-                log.warning("%s: %s", handler.name, type(error).__name__, exc_info=error)
-            return _finished(row, retry_ms, Outcome.UNKNOWN, text)
-    return Finished(row.claim, Outcome.APPLIED, result_digest=_digest(result))
+    ) as span:
+        yield span
+
+
+def _name_task(shown: str) -> None:
+    """Have the task that runs the handler bear its name, for whoever looks what blocks the loop."""
+    task = asyncio.current_task()
+    if task is not None:
+        task.set_name(shown)
 
 
 def _stopped(error: BaseException) -> bool:
     """Return True if this worker is being ended, and not just something the handler waited for."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
-
-
-def _finished(row: Row, retry_ms: int, outcome: Outcome, error: str) -> Finished:
-    return Finished(row.claim, outcome, error=error, retry_ms=retry_ms)
 
 
 def _digest(result: object) -> str:

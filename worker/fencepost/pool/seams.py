@@ -35,7 +35,7 @@ class Seams:
         """Return True if this app held the event, and has to see it through."""
         return held.app == self._app.name
 
-    async def work_of(self, held: Held) -> Work | Done:
+    async def work_of(self, held: Held, reply: str = "") -> Work | Done:
         """Return the work that is kept in this app's event, or how to settle what cannot be one.
 
         A handler that is not there may be known to another worker of this app, one that was
@@ -50,19 +50,25 @@ class Seams:
         except BadEvent as error:
             log.error("an event held for %s: %s; it is passed over", handler.name, error)
             return Done(Settlement.ACK)
-        return make_work(handler, event, held, await self._rulings.of(event), self._subjects)
+        ruled = await self._rulings.of(event)
+        return make_work(handler, event, held, ruled, self._subjects, reply)
+
+    async def ruled_on(self, work: Work) -> Ruled:
+        """Return what holds for the generation of this work's event."""
+        return await self._rulings.of(work.event)
 
     def place_of(self, work: Work) -> str:
         """Return where this work's event is held, or would be, as long as nothing is ruled."""
         return held_subject(self._subjects, self._under(work, Ruled(None, work.event.generation)))
 
-    async def carry_out(self, subject: str, held: Held) -> Done:
+    async def carry_out(self, subject: str, held: Held, reply: str = "") -> Done:
         """Bring an event that this app held to its row, under what was ruled.
 
-        `subject` is where it is held. It is released once something else carries its bytes, or
-        nothing has to: its row is terminal, or in doubt and asked about by itself.
+        `subject` is where it is held, `reply` where to say that this is going on. It is released
+        once something else carries its bytes, or nothing has to: its row is terminal, or in doubt
+        and asked about by itself.
         """
-        work = await self.work_of(held)
+        work = await self.work_of(held, reply)
         if isinstance(work, Done):
             return work
         ruled = await self._rulings.of(work.event)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from fencepost.app import Handler, Undecodable
+from fencepost.handler import Handler, Undecodable
 from fencepost_policies.disposition import dispose
 from fencepost_policies.keys import Key, key_for, key_in
 from fencepost_policies.plan import Arrived, Start
@@ -31,10 +31,17 @@ class Work(msgspec.Struct, frozen=True):
     row_subject: str
     payload: object
     undecodable: str
+    reply: str = ""
+    """Where the broker is told that this work is going on, "" for nowhere."""
 
 
 def make_work(
-    handler: Handler, event: ClassifiedEvent, carrier: Held, ruled: Ruled, subjects: Subjects
+    handler: Handler,
+    event: ClassifiedEvent,
+    carrier: Held,
+    ruled: Ruled,
+    subjects: Subjects,
+    reply: str = "",
 ) -> Work:
     """Return the work of this event for this handler; its payload is decoded, its key chosen."""
     own = key_in(handler.key, event.payload) if handler.key and event.payload else event.key
@@ -53,6 +60,7 @@ def make_work(
         row_subject=row_subject(subjects, handler.name, namespace_of(event), key.text),
         payload=payload,
         undecodable=undecodable,
+        reply=reply,
     )
 
 

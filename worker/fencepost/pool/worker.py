@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import msgspec
 
@@ -11,22 +12,25 @@ from fencepost.app import Fencepost
 from fencepost.errors import Denied, LedgerDiffers, NotFine, Unreachable
 from fencepost.pool.answers import Answers
 from fencepost.pool.ask import Desk
+from fencepost.pool.clock import BrokerClock
 from fencepost.pool.deliveries import Deliveries
-from fencepost.pool.drive import BrokerClock, Driver
+from fencepost.pool.drive import Driver
+from fencepost.pool.intake import Intake, open_intakes
+from fencepost.pool.leases import Leases
+from fencepost.pool.pauses import Pauses
+from fencepost.pool.retries import Retries
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.seams import Seams
-from fencepost.ports import Broker, ConsumerPlan, Delivery, Ledger, World
+from fencepost.ports import Broker, Ledger, World
 from fencepost.settings import Settings
 from fencepost_schemas.cursor import Cursor
-from fencepost_schemas.subject import ANSWERS, EVENTS, LEDGER, Subjects
+from fencepost_schemas.subject import ANSWERS, EVENTS, LEDGER, RETRIES, Subjects
 
 log = logging.getLogger("fencepost.pool")
 
-PENDING_MAX = 20_000
-"""Unacked messages of one app, over all its workers; each slot and each delayed retry takes one."""
 WATCH_S = 60.0
 ANSWER_SLOTS = 4
-LOOK_S = 1.0
+RETRY_SLOTS = 16
 END_S = 1.0
 """For handlers to end once they are cancelled; one that does not is left behind."""
 
@@ -35,57 +39,8 @@ def nothing_reached(point: str) -> None:
     """The crash point of every day: nothing happens."""
 
 
-class Intake:
-    """Keeps a number of slots busy with the messages of one consumer."""
-
-    def __init__(
-        self,
-        connection: Broker,
-        stream: str,
-        consumer: str,
-        slots: int,
-        work_on: Callable[[Delivery], Coroutine[None, None, None]],
-    ) -> None:
-        self.running: set[asyncio.Task[None]] = set()
-        self.puller = connection.puller(stream, consumer, self._take)
-        self._slots = slots
-        self._work_on = work_on
-        self._freed = asyncio.Event()
-        self._failed: BaseException | None = None
-
-    async def run(self) -> None:
-        """Ask for as many messages as slots are free, for ever; raise what the work raises."""
-        await self.puller.open()
-        try:
-            while True:
-                if self._failed is not None:
-                    raise self._failed
-                if self.puller.gone.is_set():
-                    raise NotFine("the consumer is gone: start the worker again")
-                self._freed.clear()
-                await self.puller.want(self._slots - len(self.running))
-                # Look after the puller even when nothing comes.
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_S):
-                        await self._freed.wait()
-        finally:
-            await self.puller.close()
-
-    def _take(self, message: Delivery) -> None:
-        task = asyncio.create_task(self._work_on(message))
-        self.running.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self.running.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            passing = isinstance(error, Unreachable | NotFine) and not isinstance(error, Denied)
-            if passing:
-                # One event that cannot be dealt with must not stop all others.
-                log.error("%s; the event comes again", error)
-            else:
-                self._failed = error
-        self._freed.set()
+Renewal = Callable[[Leases], AbstractAsyncContextManager[None]]
+"""Keeps leases up for as long as it is entered."""
 
 
 async def run_worker(
@@ -96,35 +51,47 @@ async def run_worker(
     world: World,
     stop: asyncio.Event,
     reached: Callable[[str], None] = nothing_reached,
+    renewal: Renewal | None = None,
 ) -> None:
     """Work on the app's events and answers until `stop` is set; then finish what was begun.
 
-    Raises LedgerDiffers where the ledger is not the one that the sources' lineages are pinned to.
+    Leases are renewed by `renewal`; without one, on this loop and this connection, where a handler
+    that blocks them holds up everybody's. Raises LedgerDiffers where the ledger is not the one that
+    the sources' lineages are pinned to.
     """
     subjects = Subjects(settings.broker.prefix)
     await check_identity(connection, subjects, await ledger.identity())
     clock = BrokerClock(world)
     clock.set(await connection.clock_ms(LEDGER))
     owner = f"worker-{world.random_name(8)}"
+    leases = Leases(settings.pool, clock)
     rulings = Rulings(connection, subjects, settings.sources)
     desk = Desk(connection, subjects, rulings, app.name)
-    driver = Driver(ledger, desk, subjects, settings.pool, clock, world, owner, reached)
+    driver = Driver(
+        app, ledger, leases, desk, subjects, settings.pool, clock, world, owner, reached
+    )
     seams = Seams(app, subjects, rulings, driver, desk)
-    deliveries = Deliveries(app, connection, subjects, rulings, driver, seams)
-    answers = Answers(connection, subjects, driver, seams)
+    pauses = Pauses(app.name, connection, subjects, rulings, driver, seams, desk)
+    await pauses.look()
+    deliveries = Deliveries(app, connection, subjects, rulings, driver, seams, pauses)
+    answers = Answers(connection, subjects, driver, seams, pauses)
+    retries = Retries(connection, clock, rulings, deliveries, seams)
+    intakes = await open_intakes(
+        settings,
+        connection,
+        app.name,
+        {
+            EVENTS: (subjects.events_of(), settings.pool.slots, deliveries.work_on),
+            ANSWERS: (subjects.answers(), ANSWER_SLOTS, answers.work_on),
+            RETRIES: (subjects.retries_of(app.name), RETRY_SLOTS, retries.work_on),
+        },
+    )
     slots = settings.pool.slots
-    intakes = [
-        await _intake(settings, connection, f"fp-{app.name}", EVENTS, slots, deliveries.work_on),
-        await _intake(
-            settings, connection, f"fp-{app.name}-answers", ANSWERS, ANSWER_SLOTS, answers.work_on
-        ),
-    ]
     log.info("%s: %d handlers, %d slots, as %s", app.name, len(app.handlers), slots, owner)
-    async with app.lifespan():
-        background = [
-            asyncio.create_task(ledger.run()),
-            asyncio.create_task(_keep_watch(connection, subjects, ledger, clock)),
-        ]
+    renewing = renewal(leases) if renewal is not None else renew_here(leases, connection)
+    async with app.lifespan(), renewing:
+        watching = _keep_watch(connection, subjects, ledger, clock)
+        background = [asyncio.create_task(one) for one in (ledger.run(), watching, pauses.watch())]
         try:
             pulling = [asyncio.create_task(intake.run()) for intake in intakes]
             await _until(stop, pulling, background)
@@ -133,27 +100,15 @@ async def run_worker(
             await _end([*background, *(task for one in intakes for task in one.running)])
 
 
-async def _intake(
-    settings: Settings,
-    connection: Broker,
-    consumer: str,
-    stream: str,
-    slots: int,
-    work_on: Callable[[Delivery], Coroutine[None, None, None]],
-) -> Intake:
-    """Return the intake of one consumer, which is made where it is missing."""
-    subjects = Subjects(settings.broker.prefix)
-    subject = subjects.events_of() if stream == EVENTS else subjects.answers()
-    plan = ConsumerPlan(
-        stream,
-        consumer,
-        (subject,),
-        settings.pool.ack_wait_s,
-        PENDING_MAX,
-        settings.broker.replicas,
-    )
-    await connection.ensure_consumer(plan)
-    return Intake(connection, stream, consumer, slots, work_on)
+@asynccontextmanager
+async def renew_here(leases: Leases, connection: Broker) -> AsyncIterator[None]:
+    """Renew leases as a task of this loop, over this connection."""
+    renewing = asyncio.create_task(leases.renew_for_ever(connection))
+    try:
+        yield
+    finally:
+        renewing.cancel()
+        await asyncio.gather(renewing, return_exceptions=True)
 
 
 async def _until(
@@ -227,5 +182,6 @@ async def check_identity(connection: Broker, subjects: Subjects, identity: str |
             raise LedgerDiffers(
                 f"source {cursor.source} is pinned to ledger {cursor.ledger}, but this ledger is "
                 f"{identity}: it was made again or restored, and does not know what was applied. "
-                f"Bring back the broker's data that holds {cursor.ledger}"
+                f"Bring back the broker's data that holds {cursor.ledger}, or a copy of it "
+                "(`fencepost ledger import`), or go on in doubt (`fencepost ledger adopt`)"
             )

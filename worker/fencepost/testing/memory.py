@@ -309,6 +309,9 @@ class MemoryConnection:
 
     def _last_now(self, stream: str, subject: str) -> StoredMessage | None:
         held = self.broker.streams[stream]
+        if not {"*", ">"} & set(subject.split(".")):
+            number = held.last.get(subject)
+            return held.messages[number] if number is not None else None
         found = [number for name, number in held.last.items() if takes(subject, name)]
         return held.messages[max(found)] if found else None
 

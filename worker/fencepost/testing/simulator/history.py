@@ -77,6 +77,8 @@ class History(msgspec.Struct):
     records: list[Recorded] = []
     rows: list[Row] = []
     held: list[Held] = []
+    paused: dict[str, list[Held]] = {}
+    """What is held under each question about a paused handler, with or without a row."""
     questions: list[Question] = []
     answers: list[Answer] = []
     trapped: list[Trapped] = []
@@ -88,3 +90,8 @@ class History(msgspec.Struct):
     restless: str = ""
     """What was still going on when patience was over; "" where all came to rest."""
     virtual_s: float = 0.0
+
+
+def task_of(payload: bytes) -> str:
+    """Return which task an event's bytes are about."""
+    return str(msgspec.json.decode(payload)["task"])

@@ -6,9 +6,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
-import msgspec
-
-from fencepost.app import Context, Fencepost, NotApplied, Reject
+from fencepost import Context, Fencepost, NotApplied, Reject
 from fencepost.bridge.genesis import begin
 from fencepost.bridge.run import run_bridge
 from fencepost.bridge.shelf import Shelf
@@ -177,9 +175,19 @@ class House:
     def _app(self) -> Fencepost:
         app = Fencepost(self.settings.app)
 
-        @app.on("task", name="charge", effect="once")
+        @app.on("task", name="charge", effect="once", barrier=self.plan.barrier)
         async def charge(payload: dict[str, Any], ctx: Context) -> None:
             await self._work(payload["task"], ctx)
+
+        if self.plan.checker:
+
+            @app.verify("charge")
+            async def look(payload: dict[str, Any], ctx: Context) -> bool | None:
+                # It knows who may still act, and tells the truth or nothing.
+                task = payload["task"]
+                if self.sink.may_land(ctx.handler, task):
+                    return None
+                return self.sink.landed(ctx.handler, task)
 
         if self.plan.mirror:
 
@@ -203,19 +211,17 @@ class House:
             raise NotApplied("the receiver did not take it")
         if draw < 0.12 and ctx.attempt < 3:
             raise RuntimeError("before the effect")
-        await self.sink.call(ctx.handler, task, ctx.attempt)
-        await asyncio.sleep(self._duration())
+        async with ctx.effect():
+            await self.sink.call(ctx.handler, task, ctx.attempt)
+            await asyncio.sleep(self._duration())
+            if draw > 0.99 and ctx.attempt < 3:
+                raise RuntimeError("behind the effect, and within the barrier")
         if draw > 0.98 and ctx.attempt < 3:
             raise RuntimeError("behind the effect")
 
     def _duration(self) -> float:
         longest = self.plan.slow_s if self.chance.random() < 0.3 else 0.2
         return self.chance.uniform(0.0, longest)
-
-
-def task_of(payload: bytes) -> str:
-    """Return which task an event's bytes are about."""
-    return str(msgspec.json.decode(payload)["task"])
 
 
 def _nobody() -> contextvars.Context:

@@ -7,9 +7,9 @@ from collections import Counter
 
 import msgspec
 
-from fencepost.testing.simulator.history import Announcement, History, Place, Published
+from fencepost.testing.simulator.history import Announcement, History, Place, Published, task_of
 from fencepost.testing.simulator.truth import origin_of
-from fencepost_schemas.question import Question, QuestionKind, seam_question_id
+from fencepost_schemas.question import Held, Question, QuestionKind, seam_question_id
 from fencepost_schemas.row import Row, State
 from fencepost_schemas.standing import Standing
 from fencepost_schemas.verdict import EpochRecord, Gap
@@ -99,7 +99,13 @@ def _accounted(history: History, view: _View, handler: str) -> set[str]:
             task = _task_of_row(row, view)
             if task is not None:
                 done.add(task)
-    return done
+    return done | {task_of(held.payload) for held in _paused(history) if held.handler == handler}
+
+
+def _paused(history: History) -> list[Held]:
+    """Return the events that wait under an open question about their handler."""
+    asked = [one.id for one in _open(history) if one.kind is QuestionKind.PAUSE]
+    return [held for question in asked for held in history.paused.get(question, [])]
 
 
 def _accounts(row: Row, history: History) -> bool:
@@ -319,10 +325,16 @@ def _parked_out_of_sight(history: History) -> list[str]:
 
 # --- I8 -----------------------------------------------------------------------------------------
 def _unfinished(history: History) -> list[str]:
+    """No row is left in work, unless its handler is paused and its event waits for that."""
+    waiting = {
+        (held.handler, held.headers["ce-generation"], held.headers["ce-position"])
+        for held in _paused(history)
+    }
     return [
         f"I8 {row.handler} {row.key} is left {row.state}"
         for row in history.rows
-        if row.state in (State.STARTED, State.RETRY_WAIT)
+        if row.state in (State.CLAIMED, State.STARTED, State.RETRY_WAIT)
+        and (row.handler, row.generation, row.position) not in waiting
     ]
 
 

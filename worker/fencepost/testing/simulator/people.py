@@ -17,7 +17,8 @@ import contextlib
 from fencepost.desk.book import Book
 from fencepost.errors import NotFine, Unreachable
 from fencepost.testing.memory import MemoryConnection
-from fencepost.testing.simulator.house import House, task_of
+from fencepost.testing.simulator.history import task_of
+from fencepost.testing.simulator.house import House
 from fencepost.testing.simulator.truth import Log, logs_by_generation
 from fencepost.testing.simulator.world import SimulatedWorld
 from fencepost_schemas.question import Question, QuestionKind, Ruling
@@ -57,6 +58,8 @@ class Person:
     def _ruling(self, question: Question) -> Ruling | None:
         if question.kind is QuestionKind.SEAM:
             return self._chance.choice(self._say_of_seam(question))
+        if question.kind is QuestionKind.PAUSE:
+            return Ruling.RESUME
         if question.kind is QuestionKind.REFUSAL:
             return Ruling.DISCARD
         return self._look_at_sink(question)

@@ -59,6 +59,9 @@ class Plan(msgspec.Struct, frozen=True):
     """What a handler may take on either side of its call; its limit is HANDLER_TIMEOUT_S."""
     flight_s: float = 0.5
     """How long a call may be on its way to the sink."""
+    barrier: bool = False
+    checker: bool = False
+    """Whether the handler marks its effect, and whether somebody can say that it happened."""
     tasks: int = 40
     busy_s: float = 60.0
 
@@ -111,6 +114,8 @@ def draw_plan(seed: int) -> Plan:
         heads=chance.choice((1, 1, 2)),
         slow_s=chance.choice((3.0, 3.0, 4.5)),
         flight_s=chance.choice((0.5, 0.5, 3.0)),
+        barrier=chance.random() < 0.6,
+        checker=chance.random() < 0.4,
     )
 
 

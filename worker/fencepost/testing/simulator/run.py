@@ -7,14 +7,14 @@ from random import Random
 
 import msgspec
 
-from fencepost.testing.simulator.history import History, Recorded
-from fencepost.testing.simulator.house import House, task_of
+from fencepost.testing.simulator.history import History, Recorded, task_of
+from fencepost.testing.simulator.house import House
 from fencepost.testing.simulator.loop import Deadlock, outside, run_virtual
 from fencepost.testing.simulator.nemesis import Nemesis
 from fencepost.testing.simulator.oracle import violations
 from fencepost.testing.simulator.people import people_of
 from fencepost.testing.simulator.plan import Plan, draw_plan
-from fencepost_schemas.question import Answer, Held, Question
+from fencepost_schemas.question import Answer, Held, Question, QuestionKind
 from fencepost_schemas.row import decode_row
 from fencepost_schemas.subject import ANSWERS, EVENTS, LEDGER, QUESTIONS
 from fencepost_schemas.verdict import EpochRecord
@@ -160,7 +160,12 @@ def _read(house: House, history: History) -> None:
             history.rows.append(decode_row(stored.payload))
     for stored in house.broker.streams[QUESTIONS].messages.values():
         if ".held." in stored.subject:
-            history.held.append(msgspec.json.decode(stored.payload, type=Held))
+            held = msgspec.json.decode(stored.payload, type=Held)
+            question = stored.subject.split(".")[-2]
+            if not question.startswith(QuestionKind.PAUSE):
+                history.held.append(held)
+            elif held.handler:
+                history.paused.setdefault(question, []).append(held)
         else:
             history.questions.append(msgspec.json.decode(stored.payload, type=Question))
     for stored in house.broker.streams[ANSWERS].messages.values():

@@ -19,7 +19,7 @@ BRIDGE_POINTS = (
     "batch_sent",
     "batch_stored",
 )
-WORKER_POINTS = ("written", "ran", "published")
+WORKER_POINTS = ("written", "at_barrier", "entered", "ran", "verified", "published")
 """Of a worker, in the order in which one application passes them."""
 
 

@@ -1,0 +1,95 @@
+"""What a worker takes in: no more messages of a consumer than it has free slots."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine
+
+from fencepost.errors import Denied, NotFine, Unreachable
+from fencepost.ports import Broker, ConsumerPlan, Delivery
+from fencepost.settings import Settings
+from fencepost_schemas.subject import ANSWERS, EVENTS, RETRIES
+
+log = logging.getLogger("fencepost.pool")
+
+LOOK_S = 1.0
+PENDING_MAX = 20_000
+"""Unacked messages of one app, over all its workers; each slot and each delayed retry takes one."""
+
+WorkOn = Callable[[Delivery], Coroutine[None, None, None]]
+_SUFFIXES = {EVENTS: "", ANSWERS: "-answers", RETRIES: "-retries"}
+
+
+class Intake:
+    """Keeps a number of slots busy with the messages of one consumer."""
+
+    def __init__(
+        self,
+        connection: Broker,
+        stream: str,
+        consumer: str,
+        slots: int,
+        work_on: WorkOn,
+    ) -> None:
+        self.running: set[asyncio.Task[None]] = set()
+        self.puller = connection.puller(stream, consumer, self._take)
+        self._slots = slots
+        self._work_on = work_on
+        self._freed = asyncio.Event()
+        self._failed: BaseException | None = None
+
+    async def run(self) -> None:
+        """Ask for as many messages as slots are free, for ever; raise what the work raises."""
+        await self.puller.open()
+        try:
+            while True:
+                if self._failed is not None:
+                    raise self._failed
+                if self.puller.gone.is_set():
+                    raise NotFine("the consumer is gone: start the worker again")
+                self._freed.clear()
+                await self.puller.want(self._slots - len(self.running))
+                # Look after the puller even when nothing comes.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_S):
+                        await self._freed.wait()
+        finally:
+            await self.puller.close()
+
+    def _take(self, message: Delivery) -> None:
+        task = asyncio.create_task(self._work_on(message))
+        self.running.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self.running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            passing = isinstance(error, Unreachable | NotFine) and not isinstance(error, Denied)
+            if passing:
+                # One event that cannot be dealt with must not stop all others.
+                log.error("%s; the event comes again", error)
+            else:
+                self._failed = error
+        self._freed.set()
+
+
+async def open_intakes(
+    settings: Settings, connection: Broker, app: str, wanted: dict[str, tuple[str, int, WorkOn]]
+) -> list[Intake]:
+    """Return an intake for each stream, whose consumer is made where it is missing.
+
+    `wanted` says of each stream the subject, how many slots, and what works on a message.
+    """
+    intakes = []
+    for stream, (subject, slots, work_on) in wanted.items():
+        plan = ConsumerPlan(
+            stream,
+            f"fp-{app}{_SUFFIXES[stream]}",
+            (subject,),
+            settings.pool.ack_wait_s,
+            PENDING_MAX,
+            settings.broker.replicas,
+        )
+        await connection.ensure_consumer(plan)
+        intakes.append(Intake(connection, stream, plan.name, slots, work_on))
+    return intakes

@@ -1,0 +1,141 @@
+"""The attempts that run in this process, and the leases that are kept up for them.
+
+A lease that runs out hands the event to another worker, so it must not depend on the handlers'
+good manners: `Leases.renew_for_ever` is made to run on a thread of its own, with a connection of
+its own, and goes on while a handler blocks everybody else. What an attempt's row is, and at which
+revision, stands in one tuple that both threads replace as a whole; the broker's compare-and-set
+decides between them.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterator
+
+import msgspec
+
+from fencepost.errors import Unreachable
+from fencepost.pool.clock import BrokerClock
+from fencepost.ports import Broker, Delivery, Message, NotStored, Stored
+from fencepost.settings import Pool
+from fencepost_policies.ledger import step
+from fencepost_policies.plan import Renewing
+from fencepost_schemas.row import Row, UnknownRowVersion, decode_row, encode_row
+from fencepost_schemas.subject import LEDGER
+
+log = logging.getLogger("fencepost.pool")
+
+IN_PROGRESS = b"+WPI"
+
+
+class Running:
+    """One attempt that runs here.
+
+    `stands` is its row and revision as far as anybody here knows. It is renewed until `until_ms`
+    (None: for as long as it runs), and whoever delivered the event is told so at `reply`.
+    """
+
+    def __init__(
+        self,
+        subject: str,
+        row: Row,
+        revision: int,
+        *,
+        until_ms: int | None,
+        reply: str,
+        shown: str,
+    ) -> None:
+        self.subject = subject
+        self.claim = row.claim
+        self.stands = (row, revision)
+        self.until_ms = until_ms
+        self.reply = reply
+        self.shown = shown
+
+    @property
+    def lease_until_ms(self) -> int:
+        return self.stands[0].lease_until_ms
+
+
+class Leases:
+    """What runs, by claim. `watch` it here, `renew_for_ever` it anywhere."""
+
+    def __init__(self, pool: Pool, clock: BrokerClock) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._running: dict[str, Running] = {}
+
+    @contextlib.contextmanager
+    def watch(self, running: Running) -> Iterator[None]:
+        """Keep an attempt's lease up for as long as it runs."""
+        self._running[running.claim] = running
+        try:
+            yield
+        finally:
+            del self._running[running.claim]
+
+    @property
+    def shown(self) -> list[str]:
+        """What runs, in words for a person."""
+        return [one.shown for one in list(self._running.values())]
+
+    async def renew_for_ever(self, connection: Broker) -> None:
+        """Renew what runs long enough to need it; a broker that is away is asked again."""
+        every_s = self._pool.renewal_s
+        if not every_s:
+            return
+        while True:
+            await asyncio.sleep(every_s / 2)
+            due = self._due(every_s)
+            if not due:
+                continue
+            try:
+                await self._renew(connection, due)
+            except Unreachable as error:
+                log.warning("leases: %s; %d could not be renewed yet", error, len(due))
+
+    def _due(self, every_s: float) -> list[Running]:
+        """Return what had its lease for a while, and has not run over its limit."""
+        now_ms = self._clock.now_ms()
+        left_ms = int((self._pool.lease_s - every_s) * 1000)
+        return [
+            one
+            for one in list(self._running.values())
+            if now_ms < one.lease_until_ms <= now_ms + left_ms
+            and (one.until_ms is None or now_ms < one.until_ms)
+        ]
+
+    async def _renew(self, connection: Broker, due: list[Running]) -> None:
+        now_ms = self._clock.now_ms()
+        asked: list[tuple[Running, Row]] = []
+        messages = []
+        for running in due:
+            row, revision = running.stands
+            given = Renewing(running.claim, int(self._pool.lease_s * 1000))
+            renewed = step(row, given, now_ms).write
+            if renewed is not None:
+                asked.append((running, renewed))
+                messages.append(Message(running.subject, encode_row(renewed), {}, revision))
+        replies = await connection.store_burst(messages)
+        for (running, renewed), reply in zip(asked, replies, strict=True):
+            if isinstance(reply, Stored):
+                running.stands = (renewed, reply.sequence)
+                if running.reply:
+                    told = Delivery(running.subject, {}, b"", running.reply)
+                    await connection.settle(told, IN_PROGRESS)
+            elif isinstance(reply, NotStored) and reply.conflict:
+                await self._look(connection, running)
+
+    async def _look(self, connection: Broker, running: Running) -> None:
+        """See what stands where our renewal lost: another write of this attempt, or another's."""
+        stored = await connection.last(LEDGER, running.subject)
+        if stored is None:
+            return
+        try:
+            row = decode_row(stored.payload)
+        except (UnknownRowVersion, msgspec.DecodeError):
+            return
+        if row.claim == running.claim:
+            running.stands = (row, stored.sequence)
+        else:
+            log.warning("%s: another worker has taken it over", running.shown)

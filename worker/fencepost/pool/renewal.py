@@ -1,0 +1,123 @@
+"""Leases kept up from a thread of its own, which also sees when a handler blocks everybody else.
+
+The thread has its own loop and its own connection. While the worker's loop stands still it goes on
+renewing, and says which handler it stands in.
+"""
+
+import asyncio
+import contextlib
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import FrameType
+
+from fencepost.errors import FencepostError
+from fencepost.pool.leases import Leases
+from fencepost.ports import Broker
+
+log = logging.getLogger("fencepost.pool")
+
+LAG_S = 1.0
+"""A loop that does not come round for so long is blocked, and somebody is told by whom."""
+LOOK_S = 0.25
+CONNECT_AGAIN_S = 2.0
+
+Connect = Callable[[], AbstractAsyncContextManager[Broker]]
+
+
+@asynccontextmanager
+async def renew_in_thread(leases: Leases, connect: Connect) -> AsyncIterator[None]:
+    """Renew leases from a thread until left; `connect` is entered on that thread."""
+    watched = _Watched(asyncio.get_running_loop(), threading.get_ident())
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+    thread = threading.Thread(
+        target=lambda: asyncio.run(_renew(leases, connect, watched, started)),
+        name="fencepost-renewal",
+        daemon=True,
+    )
+    thread.start()
+    loop, ended = await asyncio.wrap_future(started)
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        await asyncio.get_running_loop().run_in_executor(None, thread.join)
+
+
+async def _renew(
+    leases: Leases,
+    connect: Connect,
+    watched: "_Watched",
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]],
+) -> None:
+    """Renew and watch until the event is set that `started` hands out."""
+    ended = asyncio.Event()
+    working = [
+        asyncio.create_task(_keep_renewing(leases, connect)),
+        asyncio.create_task(watched.watch_for_ever()),
+    ]
+    started.set_result((asyncio.get_running_loop(), ended))
+    await ended.wait()
+    for task in working:
+        task.cancel()
+    await asyncio.gather(*working, return_exceptions=True)
+
+
+async def _keep_renewing(leases: Leases, connect: Connect) -> None:
+    while True:
+        try:
+            async with connect() as connection:
+                await leases.renew_for_ever(connection)
+                await asyncio.Event().wait()  # renewal is switched off: nothing to do
+        except FencepostError as error:
+            log.warning("leases: %s; trying again", error)
+            await asyncio.sleep(CONNECT_AGAIN_S)
+
+
+class _Watched:
+    """Another thread's loop: whether it comes round, and what it stands in while it does not."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, thread: int) -> None:
+        self._loop = loop
+        self._thread = thread
+        self._seen_s = time.monotonic()
+        self._told = False
+
+    async def watch_for_ever(self) -> None:
+        while True:
+            with contextlib.suppress(RuntimeError):  # the loop has ended before us
+                self._loop.call_soon_threadsafe(self._mark)
+            await asyncio.sleep(LOOK_S)
+            lag_s = time.monotonic() - self._seen_s
+            if lag_s < LAG_S:
+                self._told = False
+            elif not self._told:
+                self._told = True
+                self._tell(lag_s)
+
+    def _mark(self) -> None:
+        self._seen_s = time.monotonic()
+
+    def _tell(self, lag_s: float) -> None:
+        task = asyncio.current_task(self._loop)
+        name = task.get_name() if task is not None else "something outside every task"
+        log.error(
+            "the event loop has stood still for %.1f s in %s (%s): nothing else goes on there "
+            "meanwhile; await what takes long, or make the handler a plain `def`",
+            lag_s,
+            name,
+            _place(sys._current_frames().get(self._thread)),
+        )
+
+
+def _place(frame: FrameType | None) -> str:
+    """Return where a thread stands: file, line and function."""
+    if frame is None:
+        return "nowhere"
+    innermost = traceback.extract_stack(frame)[-1]
+    return f"{innermost.filename}:{innermost.lineno} in {innermost.name}"
