@@ -62,7 +62,7 @@ async def run_worker(
     subjects = Subjects(settings.broker.prefix)
     await check_identity(connection, subjects, await ledger.identity())
     clock = BrokerClock(world)
-    clock.set(await connection.clock_ms(LEDGER))
+    await clock.read(connection, LEDGER)
     owner = f"worker-{world.random_name(8)}"
     leases = Leases(settings.pool, clock)
     rulings = Rulings(connection, subjects, settings.sources)
@@ -162,7 +162,7 @@ async def _keep_watch(
         broke.clear()
         try:
             await check_identity(connection, subjects, await ledger.identity())
-            clock.set(await connection.clock_ms(LEDGER))
+            await clock.read(connection, LEDGER)
         except Denied:
             raise
         except Unreachable as error:
