@@ -119,7 +119,11 @@ def _waits_in_sight(row: Row, history: History) -> bool:
     """Return True for a parked row that somebody is asked about, with the bytes to go on from.
 
     A refused one may outlive the answer to its seam, which says that what has no key stays refused.
+    A worker may die before it asks, and the event come again to a handler that is paused: then it
+    is asked about once the pause is over.
     """
+    if _waits_for_a_pause(row, history):
+        return True
     if row.state is State.IN_DOUBT:
         return any(
             one.kind is QuestionKind.DOUBT
@@ -130,6 +134,15 @@ def _waits_in_sight(row: Row, history: History) -> bool:
     seam = seam_question_id(row.source, row.generation)
     asked = row.state is State.REFUSED or any(one.id == seam for one in _open(history))
     return asked and _is_held(row, history)
+
+
+def _waits_for_a_pause(row: Row, history: History) -> bool:
+    """Return True if the row's event is held under an open question about its handler."""
+    place = (row.handler, row.generation, row.position)
+    return any(
+        place == (held.handler, held.headers["ce-generation"], held.headers["ce-position"])
+        for held in _paused(history)
+    )
 
 
 def _is_held(row: Row, history: History) -> bool:
@@ -326,15 +339,11 @@ def _parked_out_of_sight(history: History) -> list[str]:
 # --- I8 -----------------------------------------------------------------------------------------
 def _unfinished(history: History) -> list[str]:
     """No row is left in work, unless its handler is paused and its event waits for that."""
-    waiting = {
-        (held.handler, held.headers["ce-generation"], held.headers["ce-position"])
-        for held in _paused(history)
-    }
     return [
         f"I8 {row.handler} {row.key} is left {row.state}"
         for row in history.rows
         if row.state in (State.CLAIMED, State.STARTED, State.RETRY_WAIT)
-        and (row.handler, row.generation, row.position) not in waiting
+        and not _waits_for_a_pause(row, history)
     ]
 
 
