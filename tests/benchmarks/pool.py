@@ -239,67 +239,89 @@ async def bench_house(folder: Path, sync: str) -> AsyncIterator[tuple[Settings, 
             await connection.close()
 
 
-async def throughput(sync: str, count: int, rounds: int) -> dict[str, list[float]]:
+async def measure(sync: str, count: int, rounds: int) -> dict[str, list[float]]:
     """Return the seconds of each round, by who worked; "one" and "plain one" for one at a time."""
-    found: dict[str, list[float]] = {"plain": [], "once": [], "idempotent": []}
-    latency: dict[str, list[float]] = {"plain one": [], "one": []}
     with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as name:
         folder = Path(name)
         async with bench_house(folder, sync) as (settings, connection):
             server = (settings.broker.servers or ("",))[0]
             subjects = Subjects(settings.broker.prefix)
-            client = await nats.connect(server)
-            await client.jetstream().add_consumer(
-                EVENTS,
-                durable_name="plain",
-                ack_policy="explicit",
-                ack_wait=45,
-                max_ack_pending=20_000,
-                filter_subject=subjects.events_of(),
-            )
-            await client.close()
-            (folder / "plain.py").write_text(PLAIN.format(events=EVENTS, batch=BATCH), "utf-8")
-            for effect in ("once", "idempotent"):
-                text = APP.format(name=effect, effect=effect)
-                (folder / f"bench_{effect}.py").write_text(text, "utf-8")
-            toml = folder / "fencepost.toml"
-            pool = "\n".join(f"{field} = {value}" for field, value in LEASES.items())
-            toml.write_text(f'[broker]\nservers = ["{server}"]\n[pool]\n{pool}\n', "utf-8")
-            for number in range(rounds + 1):
-                await publish(connection, subjects, count, number)
-                for who in found:
-                    if who == "plain":
-                        command = [sys.executable, str(folder / "plain.py"), server, str(count)]
-                        consumer = "plain"
-                    else:
-                        app = f"{folder}/bench_{who}.py:app"
-                        command = [
-                            *(sys.executable, "-m", "fencepost", "worker", "--quiet"),
-                            *("--config", str(toml), "--app", app),
-                        ]
-                        consumer = f"fp-bench-{who}"
-                    seconds = await timed(connection, consumer, *command)
-                    if number:  # the first round warms up, and makes the consumers
-                        found[who].append(seconds)
-                    print(f"  {sync:8} {who:11} {count / seconds:8.0f} events/s", file=sys.stderr)
-            (folder / "one_plain.py").write_text(
-                ONE_PLAIN.format(events=EVENTS, batch=BATCH), "utf-8"
-            )
-            (folder / "bench_one.py").write_text(ONE_APP, "utf-8")
-            worker = [
-                *(sys.executable, "-m", "fencepost", "worker", "--quiet"),
-                *("--config", str(toml), "--app", f"{folder}/bench_one.py:app"),
-            ]
-            await catch_up(connection, worker, server)
-            for _ in range(rounds):
-                for who, command in (
-                    ("plain one", [sys.executable, str(folder / "one_plain.py"), server]),
-                    ("one", worker),
-                ):
-                    seconds = await one_at_a_time(connection, subjects, server, SINGLES, *command)
-                    latency[who].append(seconds)
-                    print(f"  {sync:8} {who:11} {seconds * 1000:8.2f} ms", file=sys.stderr)
-    return {**found, **latency}
+            await add_plain_consumer(server, subjects)
+            commands = write_programs(folder, server, count)
+            found = await throughput(sync, count, rounds, connection, subjects, commands)
+            await catch_up(connection, commands["one"], server)
+            return {**found, **await latency(sync, rounds, connection, subjects, server, commands)}
+
+
+async def add_plain_consumer(server: str, subjects: Subjects) -> None:
+    client = await nats.connect(server)
+    await client.jetstream().add_consumer(
+        EVENTS,
+        durable_name="plain",
+        ack_policy="explicit",
+        ack_wait=45,
+        max_ack_pending=20_000,
+        filter_subject=subjects.events_of(),
+    )
+    await client.close()
+
+
+def write_programs(folder: Path, server: str, count: int) -> dict[str, list[str]]:
+    """Write what is compared into a folder; return the command of each."""
+    (folder / "plain.py").write_text(PLAIN.format(events=EVENTS, batch=BATCH), "utf-8")
+    (folder / "plain_one.py").write_text(ONE_PLAIN.format(events=EVENTS, batch=BATCH), "utf-8")
+    pool = "\n".join(f"{field} = {value}" for field, value in LEASES.items())
+    toml = folder / "fencepost.toml"
+    toml.write_text(f'[broker]\nservers = ["{server}"]\n[pool]\n{pool}\n', "utf-8")
+    commands = {
+        "plain": [sys.executable, str(folder / "plain.py"), server, str(count)],
+        "plain one": [sys.executable, str(folder / "plain_one.py"), server],
+    }
+    for who in ("once", "idempotent", "one"):
+        text = ONE_APP if who == "one" else APP.format(name=who, effect=who)
+        (folder / f"bench_{who}.py").write_text(text, "utf-8")
+        commands[who] = [
+            *(sys.executable, "-m", "fencepost", "worker", "--quiet"),
+            *("--config", str(toml), "--app", f"{folder}/bench_{who}.py:app"),
+        ]
+    return commands
+
+
+async def throughput(
+    sync: str,
+    count: int,
+    rounds: int,
+    connection: JetStream,
+    subjects: Subjects,
+    commands: dict[str, list[str]],
+) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {"plain": [], "once": [], "idempotent": []}
+    for number in range(rounds + 1):
+        await publish(connection, subjects, count, number)
+        for who, taken in found.items():
+            consumer = "plain" if who == "plain" else f"fp-bench-{who}"
+            seconds = await timed(connection, consumer, *commands[who])
+            if number:  # the first round warms up, and makes the consumers
+                taken.append(seconds)
+            print(f"  {sync:8} {who:11} {count / seconds:8.0f} events/s", file=sys.stderr)
+    return found
+
+
+async def latency(
+    sync: str,
+    rounds: int,
+    connection: JetStream,
+    subjects: Subjects,
+    server: str,
+    commands: dict[str, list[str]],
+) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {"plain one": [], "one": []}
+    for _ in range(rounds):
+        for who, taken in found.items():
+            seconds = await one_at_a_time(connection, subjects, server, SINGLES, *commands[who])
+            taken.append(seconds)
+            print(f"  {sync:8} {who:11} {seconds * 1000:8.2f} ms", file=sys.stderr)
+    return found
 
 
 async def catch_up(connection: JetStream, command: list[str], server: str) -> None:
@@ -347,7 +369,7 @@ def report(sync: str, found: dict[str, list[float]], count: int) -> list[dict[st
 async def bench(count: int, rounds: int, as_json: bool) -> None:
     lines = []
     for sync in ("always", "default"):
-        lines += report(sync, await throughput(sync, count, rounds), count)
+        lines += report(sync, await measure(sync, count, rounds), count)
     if as_json:
         print(json.dumps(lines))
         return
