@@ -10,7 +10,7 @@ from fencepost.pool.work import Work
 from fencepost_schemas.event import KeyScope
 from fencepost_schemas.question import QuestionKind
 from fencepost_schemas.row import State
-from fencepost_schemas.subject import ANSWERS
+from fencepost_schemas.subject import ANSWERS, EVENTS
 from kit.house import House, house
 from kit.pool import (
     FIRST,
@@ -155,3 +155,34 @@ async def test_a_ruling_given_while_two_workers_hold_reaches_every_event(
     assert applied == {f"p:{FIRST}:{one}" for one in range(200)}
     assert {found[key] for key in set(found) - applied} <= {State.DENIED}
     assert waiting == []
+
+
+async def test_a_row_whose_worker_died_before_it_held_is_closed_by_the_ruling(
+    broker: EmbeddedBroker,
+) -> None:
+    """The event never got to the desk, and the broker forgets that it had delivered it.
+
+    Applied under its place before the seam, it leaves no refusal behind that nobody is asked about.
+    """
+    bare = {"scope": KeyScope.NONE}
+    async with house(broker, SOURCE, pool=SHORT) as home:
+        await home.init()
+        await publish_seam(home)
+        runs = Runs()
+        await publish(home, doubtful("a", "1", **bare))
+        async with working(home, app_with(runs)):
+            await see_questions(home, 1, QuestionKind.SEAM)
+            await settle(home)
+        await publish(home, doubtful("b", "2", **bare))
+        await crash(home, app_with(runs), CrashAt("written"))
+        assert State.REFUSED is (await states(home))[f"p:{SECOND}:2"]
+        await rule(home, "same")
+        await home.connection.api(f"CONSUMER.DELETE.{EVENTS}.fp-shop")
+        async with working(home, app_with(runs)):
+            await until(lambda: len(runs.done) == 2, "both to be applied")
+            await settle(home)
+        found = await states(home)
+    places = (f"p:{FIRST}:1", f"p:{FIRST}:2", f"p:{SECOND}:1", f"p:{SECOND}:2")
+    expected = [State.APPLIED, State.APPLIED, State.DENIED, State.DENIED]
+    assert expected == [found[place] for place in places]
+    assert 1 == runs.most

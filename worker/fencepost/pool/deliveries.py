@@ -16,7 +16,7 @@ from fencepost.pool.work import Ruled, Work, make_work, namespace_of
 from fencepost.ports import Broker, Delivery
 from fencepost_policies.plan import Settlement
 from fencepost_schemas.event import BadEvent, ClassifiedEvent, event_of
-from fencepost_schemas.question import Held
+from fencepost_schemas.question import Held, Ruling
 from fencepost_schemas.subject import BadSubject, Subjects, slug
 
 log = logging.getLogger("fencepost.pool")
@@ -109,6 +109,8 @@ class Deliveries:
         else:
             overlooked = again and ruled.ruling is not None
         if not overlooked:
+            if ruled.ruling is Ruling.SAME and done.settlement is Settlement.ACK:
+                await self._seams.close_placeholder(work, ruled)
             return done
         return await self._seams.carry_out(self._seams.place_of(work), work.carrier)
 

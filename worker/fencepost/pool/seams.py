@@ -78,17 +78,19 @@ class Seams:
         )
         if done.settlement is not Settlement.ACK or not settled:
             return done
-        if subject != held_subject(self._subjects, work):
-            await self._close_placeholder(work, ruled)
+        await self.close_placeholder(work, ruled)
         await self._desk.release(subject, held)
         return done
 
-    async def _close_placeholder(self, work: Work, ruled: Ruled) -> None:
+    async def close_placeholder(self, work: Work, ruled: Ruled) -> None:
         """Deny the row under which the event waited, now that it was settled under another key.
 
         That is so where a person ruled that the stream went on: then an event without a key of its
-        own is known by its place in the generation before the seam.
+        own is known by its place in the generation before the seam. A worker may have written that
+        row and died before it held the event, so it is looked for wherever the keys differ.
         """
+        if self.place_of(work) == held_subject(self._subjects, work):
+            return
         discarded = Ruled(Ruling.DISCARD, work.event.generation, ruled.actor)
         placeholder = self._under(work, discarded)
         if await self._driver.stands(placeholder):
