@@ -28,7 +28,7 @@ FOUND_LATER = {
     1376: "I6, the oracle's: a doubt that waits until its handler's pause is over",
     2347: "I4, the oracle's: the same as 118",
     3024: "I2: a log that holds three events covered a join, and had dropped what was lost at it",
-    3519: "I6: a refusal whose worker died before it held, when a ruling had made its event the same",
+    3519: "I6: a refusal whose worker died before it held, and whose event was ruled the same",
 }
 """In plans as they are drawn today."""
 
