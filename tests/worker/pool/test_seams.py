@@ -15,6 +15,7 @@ from kit.house import House, house
 from kit.pool import (
     FIRST,
     SECOND,
+    SHORT,
     SOURCE,
     THIRD,
     Runs,
@@ -473,3 +474,39 @@ async def test_the_same_stream_without_ids_is_told_apart_by_its_generations(
             await rule(home, SAME)
             await settle(home)
     assert runs.keys == [A, B]
+
+
+async def test_the_same_cannot_be_said_behind_what_was_said_to_go_on(
+    broker: EmbeddedBroker,
+) -> None:
+    """The third generation goes on from the second, said before anybody asked about that one.
+
+    Its events are known by their place in the second since: were that one the same as the first
+    after all, they would get another key, and be applied again.
+    """
+    bare = {"scope": KeyScope.NONE}
+    async with house(broker, SOURCE, pool=SHORT) as home:
+        await home.init()
+        await publish_seam(home)
+        await publish_seam(home, THIRD, SECOND)
+        runs = Runs()
+        async with working(home, app_with(runs)):
+            await publish(home, doubtful("c", "3", generation=THIRD, **bare))
+            await see_questions(home, 1, QuestionKind.SEAM)
+            await rule(home, "same", THIRD)
+            await until(lambda: len(runs.done) == 1, "the third generation's event")
+            await publish(home, doubtful("b", "2", generation=SECOND, **bare))
+
+            async def asked() -> bool:
+                return SECOND in [one.generation for one in await questions(home)]
+
+            await until(asked, "the question of the second seam")
+            with pytest.raises(NotFine, match="known by their place here since"):
+                await rule(home, "same", SECOND)
+            await rule(home, "accept", SECOND)
+            await until(lambda: len(runs.done) == 2, "the second generation's event")
+            await settle(home)
+        found = await states(home)
+    assert State.APPLIED is found[f"p:{SECOND}:3"]
+    assert State.APPLIED is found[f"p:{SECOND}:2"]
+    assert 1 == runs.most

@@ -87,6 +87,7 @@ class Book:
             raise UsageError(f"a {kind} question takes {', '.join(kind.rulings)}; not {ruling!r}")
         if entry.answer is None and ruling == Ruling.SAME:
             await self._check_seam_in_front(entry.question)
+            await self._check_seams_behind(entry.question)
         if entry.answer is None and ruling == Ruling.RETRY:
             await self._check_quarantine(entry.question)
         answer = Answer(
@@ -127,6 +128,29 @@ class Book:
                 f"{question.id} goes on from a generation that is in question itself: "
                 f"answer {front} first"
             )
+
+    async def _check_seams_behind(self, question: Question) -> None:
+        """Refuse to say "the same" of a generation that a later one was said to go on from.
+
+        That was answered before this one was asked about, so its events are known by their place
+        here. They would be known by another one from now on, and be applied again.
+        """
+        entries = await self.entries(answered=True, source=question.source)
+        fronts = {
+            entry.question.generation: entry.question.gap.after_generation
+            for entry in entries
+            if entry.answer is not None
+            and entry.answer.ruling is Ruling.SAME
+            and entry.question.gap is not None
+        }
+        for generation, front in fronts.items():
+            while front in fronts:
+                front = fronts[front]
+            if front == question.generation:
+                raise NotFine(
+                    f"{question.id}: generation {generation} was said to go on from this one, and "
+                    "its events are known by their place here since: answer accept or reconcile"
+                )
 
     async def _check_quarantine(self, question: Question) -> None:
         """Refuse to say "it did not happen" while the attempt may still bring it about.

@@ -26,6 +26,8 @@ LAG_S = 1.0
 """A loop that does not come round for so long is blocked, and somebody is told by whom."""
 LOOK_S = 0.25
 CONNECT_AGAIN_S = 2.0
+END_S = 2.0
+"""For the thread to say goodbye to the broker."""
 
 Connect = Callable[[], AbstractAsyncContextManager[Broker]]
 
@@ -46,7 +48,9 @@ async def renew_in_thread(leases: Leases, connect: Connect) -> AsyncIterator[Non
         yield
     finally:
         loop.call_soon_threadsafe(ended.set)
-        await asyncio.get_running_loop().run_in_executor(None, thread.join)
+        # Bounded: the client library does not let go of a connection attempt that is cancelled, and
+        # a thread that is left behind does not keep the process from ending.
+        await asyncio.get_running_loop().run_in_executor(None, thread.join, END_S)
 
 
 async def _renew(
