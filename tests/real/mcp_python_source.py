@@ -141,12 +141,14 @@ class Source:
             arguments = {"subscriptions": self._bus}
         server = Server("real-source", **arguments)
 
+        # One SDK's decorator has types and the other's has none.
         @server.tool()  # type: ignore[untyped-decorator]
         async def follow(ctx: Context, topic: str = "") -> str:
             """Tell this session of every event on the topic from now on."""
             self._followers.append((topic, ctx.session, None))
             return "following"
 
+        # One SDK's decorator has types and the other's has none.
         @server.tool()  # type: ignore[untyped-decorator]
         async def work(ctx: Context) -> str:
             """Tell this call of every event until the work is finished."""

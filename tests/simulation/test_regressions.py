@@ -29,6 +29,7 @@ FOUND_LATER = {
     2347: "I4, the oracle's: the same as 118",
     3024: "I2: a log that holds three events covered a join, and had dropped what was lost at it",
     3519: "I6: a refusal whose worker died before it held, and whose event was ruled the same",
+    4820: "I1: a keyless event got another key when an older seam was ruled the same afterwards",
 }
 """In plans as they are drawn today."""
 

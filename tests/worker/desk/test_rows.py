@@ -36,6 +36,7 @@ async def test_rows_are_filtered(broker: EmbeddedBroker) -> None:
         rows = rows_of(home)
 
         async def keys(**filters: object) -> list[str]:
+            # The filters differ in type, and are handed on as they are.
             page = await rows.page(**filters)  # type: ignore[arg-type]
             return [one.row.key if one.row is not None else one.state for one in page.rows]
 

@@ -8,7 +8,10 @@ from fencepost.pool.clock import READINGS_MAX, TRIP_S_MAX, BrokerClock
 
 
 class Told:
-    """A world whose readings of the broker take these times, one after the other."""
+    """A world whose readings of the broker take these times, one after the other.
+
+    It is world and broker at once, as far as a clock asks of them, and no type says so.
+    """
 
     def __init__(self, *trips_s: float) -> None:
         self.trips_s = list(trips_s)

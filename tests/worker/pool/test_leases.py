@@ -229,6 +229,7 @@ async def test_a_broker_that_is_away_is_asked_again(caplog: pytest.LogCaptureFix
     """A renewal that could not be made is no reason to stop renewing."""
     asked: list[int] = []
 
+    # Neither is more of its port than a renewal asks for, which is why the types are overruled.
     class Away:
         async def store_burst(self, messages: list[Any]) -> list[Any]:
             asked.append(len(messages))

@@ -11,6 +11,7 @@ import msgspec
 
 from fencepost.pool.deliveries import ACK, TERM, later, settle_together
 from fencepost.pool.drive import OTHER_RELEASE_MS, Done, Driver
+from fencepost.pool.leases import IN_PROGRESS
 from fencepost.pool.pauses import Pauses
 from fencepost.pool.seams import Seams
 from fencepost.ports import Broker, Delivery
@@ -20,7 +21,6 @@ from fencepost_schemas.subject import QUESTIONS, BadSubject, Subjects, slug
 
 log = logging.getLogger("fencepost.pool")
 
-IN_PROGRESS = b"+WPI"
 SEAM_CHUNK = 100
 """Held events carried out side by side, between two words to the broker that we are at it."""
 

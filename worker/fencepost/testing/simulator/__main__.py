@@ -1,4 +1,7 @@
-"""`python -m fencepost.testing.simulator --seeds 0:200`: play seeds, and say which fail."""
+"""`python -m fencepost.testing.simulator --seeds 0:200`: play seeds, and say which fail.
+
+It is a command, so it prints; nothing else in the package does.
+"""
 
 import argparse
 import sys
