@@ -127,7 +127,7 @@ def _brought_by(row: Row, given: Arrived) -> Row:
     declared = Effect.ONCE if given.action is Action.RUN_ONE_ATTEMPT else given.effect
     return msgspec.structs.replace(
         row,
-        effect=max(row.effect, declared, key=lambda effect: effect.strictness),
+        effect=declared if declared.strictness > row.effect.strictness else row.effect,
         source=given.source,
         generation=given.generation,
         position=given.position,

@@ -68,7 +68,7 @@ def _encode(value: str) -> str:
 
 
 def _decode(value: str) -> str:
-    return unquote(value, errors="surrogatepass")
+    return unquote(value, errors="surrogatepass") if "%" in value else value
 
 
 def headers_of(event: ClassifiedEvent) -> dict[str, str]:

@@ -22,7 +22,10 @@ class Effect(StrEnum):
     @property
     def strictness(self) -> int:
         """Return how much the effect forbids: what may have been started keeps the strictest."""
-        return (Effect.IDEMPOTENT, Effect.KEYED, Effect.ONCE).index(self)
+        return _STRICTNESS[self]
+
+
+_STRICTNESS = {Effect.IDEMPOTENT: 0, Effect.KEYED: 1, Effect.ONCE: 2}
 
 
 class State(StrEnum):
@@ -43,12 +46,16 @@ class State(StrEnum):
         """True where nothing can ever change the row again, but for a person's replay of what was
         rejected.
         """
-        return self in (State.APPLIED, State.REJECTED, State.DENIED, State.CONFLICT)
+        return self in _TERMINAL
 
     @property
     def parked(self) -> bool:
         """True where the row waits for a person or a checker, and its event is kept elsewhere."""
-        return self in (State.PENDING, State.REFUSED, State.IN_DOUBT)
+        return self in _PARKED
+
+
+_TERMINAL = frozenset({State.APPLIED, State.REJECTED, State.DENIED, State.CONFLICT})
+_PARKED = frozenset({State.PENDING, State.REFUSED, State.IN_DOUBT})
 
 
 class Row(msgspec.Struct, frozen=True):

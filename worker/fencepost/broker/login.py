@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ PING_INTERVAL_S = 10
 RECONNECT_WAIT_S = 0.25
 CLOSE_S = 1.0
 PENDING_BYTES_MAX = 8 * 1024 * 1024
+HEADER_NAMES_KNOWN_MAX = 256
 
 
 class QuickClient(Client):
     """The library's client, which looks at each character of each header's name one by one.
 
-    That is most of what it costs to receive an event; what comes out here is the same.
+    That is most of what it costs to receive an event; what comes out here is the same. The names
+    are the same few for every event, so each is looked at once.
     """
 
     @staticmethod
@@ -31,13 +34,19 @@ class QuickClient(Client):
         headers: dict[str, str] = {}
         for line in raw.split(b"\r\n"):
             name, colon, value = line.partition(b":")
-            if not colon or not name.isascii():
-                continue
-            key = name.strip().decode("ascii")
-            if key and key.split() != [key]:
-                continue
-            headers[key] = value.strip().decode("utf-8", "replace")
+            key = _header_name(name) if colon else None
+            if key is not None:
+                headers[key] = value.strip().decode("utf-8", "replace")
         return headers
+
+
+@lru_cache(maxsize=HEADER_NAMES_KNOWN_MAX)
+def _header_name(raw: bytes) -> str | None:
+    """Return a header's name; None for what the library takes for none."""
+    if not raw.isascii():
+        return None
+    name = raw.strip().decode("ascii")
+    return None if name and name.split() != [name] else name
 
 
 class _SecureClient(QuickClient):

@@ -7,6 +7,7 @@ requests are counted, expire at the broker, and are forgotten when the connectio
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import lru_cache
 
 import msgspec
 from nats.aio.msg import Msg
@@ -22,6 +23,7 @@ EXPIRES_S = 20.0
 HEARTBEAT_S = 5.0
 ACK_PREFIX = "$JS.ACK."
 PENDING_MESSAGES_MAX = 65_536
+HEADER_NAMES_KNOWN_MAX = 256
 
 
 class Puller:
@@ -130,12 +132,23 @@ class Puller:
 def _delivery(message: Msg) -> Delivery:
     """Return the message without the broker's own headers, which are orders when sent again."""
     headers = {
-        name: value
-        for name, value in (message.headers or {}).items()
-        if not name.lower().startswith("nats-")
+        name: value for name, value in (message.headers or {}).items() if not _is_the_brokers(name)
     }
-    again = message.metadata.num_delivered > 1
-    return Delivery(message.subject, headers, message.data, message.reply, again)
+    return Delivery(message.subject, headers, message.data, message.reply, _again(message.reply))
+
+
+@lru_cache(maxsize=HEADER_NAMES_KNOWN_MAX)
+def _is_the_brokers(header: str) -> bool:
+    return header.lower().startswith("nats-")
+
+
+def _again(reply: str) -> bool:
+    """Return True for a message that was delivered before, as its reply subject tells.
+
+    A domain and an account's hash stand before the stream, unless a very old server wrote it.
+    """
+    tokens = reply.split(".")
+    return tokens[4 if len(tokens) == 9 else 6] != "1"
 
 
 def _now() -> float:

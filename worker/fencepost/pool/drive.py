@@ -5,6 +5,7 @@ on the same row follow one another in a process; between processes the ledger de
 """
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable
 
@@ -16,6 +17,7 @@ from fencepost.pool.ask import Desk
 from fencepost.pool.barrier import Barrier, Superseded
 from fencepost.pool.clock import BrokerClock
 from fencepost.pool.leases import Leases, Running
+from fencepost.pool.limits import Limits
 from fencepost.pool.run import Attempt, run_handler
 from fencepost.pool.verify import ask_checker
 from fencepost.pool.work import Ruled, Work, arrival, row_subject
@@ -90,7 +92,9 @@ class Driver:
         self._clock = clock
         self._world = world
         self._owner = owner
+        self._claims = (f"{world.random_name(16)}-{number}" for number in itertools.count(1))
         self._reached = reached
+        self._limits = Limits(pool)
         self._queues: dict[str, _Queue] = {}
         self._terms = {
             handler.name: Terms(
@@ -106,7 +110,7 @@ class Driver:
     def start(self, handler: Handler) -> Start:
         """Return a fresh offer to run this handler."""
         return Start(
-            claim=self._world.random_name(16),
+            claim=next(self._claims),
             owner=self._owner,
             lease_ms=int(self._pool.lease_s * S_TO_MS),
             timeout_ms=int(self._pool.handler_timeout_s * S_TO_MS),
@@ -199,7 +203,7 @@ class Driver:
         barrier = Barrier(enter) if work.handler.barrier else None
         attempt = Attempt(work, row, running, barrier, lambda: self._lease_left_s(running))
         with self._leases.watch(running):
-            finished = await run_handler(attempt, self._pool, self._world)
+            finished = await run_handler(attempt, self._pool, self._world, self._limits)
         return msgspec.structs.replace(finished, terms=terms), *running.stands
 
     def _lease_left_s(self, running: Running) -> float:

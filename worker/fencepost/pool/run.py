@@ -7,8 +7,7 @@ import hashlib
 import logging
 import threading
 import traceback
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 from opentelemetry.trace import Span
@@ -16,6 +15,7 @@ from opentelemetry.trace import Span
 from fencepost.handler import Context, NotApplied, OpenGate, Reject, Retry
 from fencepost.pool.barrier import Barrier, Side, Superseded
 from fencepost.pool.leases import Running
+from fencepost.pool.limits import Limit, Limits
 from fencepost.pool.work import Work
 from fencepost.ports import World
 from fencepost.settings import Pool
@@ -40,7 +40,7 @@ class Attempt(msgspec.Struct, frozen=True):
     lease_left_s: Callable[[], float]
 
 
-async def run_handler(attempt: Attempt, pool: Pool, world: World) -> Finished:
+async def run_handler(attempt: Attempt, pool: Pool, world: World, limits: Limits) -> Finished:
     """Call the handler under its limits and return what became of it.
 
     Anything that the handler does not say is unknown: an exception, or the end of its time, may
@@ -48,10 +48,10 @@ async def run_handler(attempt: Attempt, pool: Pool, world: World) -> Finished:
     """
     work, row = attempt.work, attempt.row
     _name_task(attempt.running.shown)
-    limit = Limit(pool, attempt.lease_left_s)
+    limit = Limit(attempt.lease_left_s)
     with _span(work, row, work.carrier.headers) if traced() else contextlib.nullcontext():
         try:
-            result = await _call(attempt, limit)
+            result = await _call(attempt, limits, limit)
         except Superseded as over:
             return Finished(row.claim, Outcome.NOT_APPLIED, error=str(over))
         except (Exception, asyncio.CancelledError) as error:  # whatever a handler may raise
@@ -64,7 +64,7 @@ async def run_handler(attempt: Attempt, pool: Pool, world: World) -> Finished:
     return Finished(row.claim, Outcome.APPLIED, result_digest=_digest(result))
 
 
-async def _call(attempt: Attempt, limit: "Limit") -> object:
+async def _call(attempt: Attempt, limits: Limits, limit: Limit) -> object:
     work, row = attempt.work, attempt.row
     handler = work.handler
     ctx = Context(
@@ -77,10 +77,10 @@ async def _call(attempt: Attempt, limit: "Limit") -> object:
     arguments = {handler.context_parameter: ctx} if handler.context_parameter else {}
     if handler.threaded:
         call = _in_thread(lambda: handler.function(work.payload, **arguments), handler.name)
-        return await limit.wait_for_thread(call, handler.name)
+        return await limits.wait_for_thread(call, handler.name)
     made = handler.function(work.payload, **arguments)
     assert asyncio.iscoroutine(made)
-    return await limit.hold(made)
+    return await limits.hold(made, limit)
 
 
 def _ended(attempt: Attempt, error: BaseException, limit: str, retry_ms: int) -> Finished:
@@ -102,58 +102,6 @@ def _ended(attempt: Attempt, error: BaseException, limit: str, retry_ms: int) ->
         log.warning("%s: %s", name, type(error).__name__, exc_info=error)
     trace = "".join(traceback.format_exception(error))[-TRACE_CHARS_MAX:]
     return Finished(claim, outcome, error=text, retry_ms=retry_ms, trace=trace)
-
-
-class Limit:
-    """How long one attempt may take: its handler's time, and never past its lease.
-
-    `text` says which of the two it ran into, "" while neither.
-    """
-
-    def __init__(self, pool: Pool, lease_left_s: Callable[[], float]) -> None:
-        self.text = ""
-        self._pool = pool
-        self._lease_left_s = lease_left_s
-
-    async def hold(self, made: Coroutine[Any, Any, object]) -> object:
-        """Await what a handler made; cancel it at the end of its time, or before its lease ends."""
-        loop = asyncio.get_running_loop()
-        over_s = loop.time() + self._pool.handler_timeout_s
-        limit = asyncio.timeout(None)
-        timer: asyncio.TimerHandle | None = None
-
-        def look() -> None:
-            nonlocal timer
-            now_s = loop.time()
-            time_s = over_s - now_s
-            lease_s = self._lease_left_s() - self._pool.cancel_before_s
-            if time_s > 0 and lease_s > 0:
-                timer = loop.call_later(min(time_s, lease_s), look)
-                return
-            self.text = "its lease could not be renewed, so it was stopped"
-            if time_s <= 0:
-                self.text = f"ran into its limit of {self._pool.handler_timeout_s:g} s"
-            with contextlib.suppress(RuntimeError):  # it has ended by itself meanwhile
-                limit.reschedule(now_s)
-
-        try:
-            async with limit:
-                look()
-                return await made
-        finally:
-            if timer is not None:
-                timer.cancel()
-
-    async def wait_for_thread(self, call: asyncio.Future[object], name: str) -> object:
-        """Wait for a thread to its end: it cannot be stopped, and nobody else may run meanwhile."""
-        done, _ = await asyncio.wait({call}, timeout=self._pool.handler_timeout_s)
-        if not done:
-            log.error(
-                "%s: over its limit of %g s in a thread, which cannot be stopped; waiting for it",
-                name,
-                self._pool.handler_timeout_s,
-            )
-        return await call
 
 
 def _in_thread(call: Callable[[], object], name: str) -> asyncio.Future[object]:
