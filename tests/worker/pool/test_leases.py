@@ -242,7 +242,8 @@ async def test_a_broker_that_is_away_is_asked_again(caplog: pytest.LogCaptureFix
     leases = Leases(Pool(lease_s=0.9, ack_wait_s=1.2), BrokerClock(Now()))  # type: ignore[arg-type]
     row = msgspec.structs.replace(ROW, lease_until_ms=1_000_100)
     running = Running("fp.ledger.a.b.c", row, 1, until_ms=None, reply="", shown="charge")
-    with leases.watch(running), caplog.at_level(logging.WARNING, "fencepost.pool"):
+    leases.watch(running)
+    with caplog.at_level(logging.WARNING, "fencepost.pool"):
         task = asyncio.create_task(leases.renew_for_ever(Away()))  # type: ignore[arg-type]
         await until(lambda: len(asked) >= 2, "a second try")
         task.cancel()

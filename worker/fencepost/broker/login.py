@@ -20,6 +20,7 @@ RECONNECT_WAIT_S = 0.25
 CLOSE_S = 1.0
 PENDING_BYTES_MAX = 8 * 1024 * 1024
 HEADER_NAMES_KNOWN_MAX = 256
+WHITE = " \t\n\r\v\f"
 
 
 class QuickClient(Client):
@@ -32,20 +33,20 @@ class QuickClient(Client):
     @staticmethod
     def _parse_header_lines(raw: bytes) -> dict[str, str]:
         headers: dict[str, str] = {}
-        for line in raw.split(b"\r\n"):
-            name, colon, value = line.partition(b":")
+        for line in raw.decode("utf-8", "replace").split("\r\n"):
+            name, colon, value = line.partition(":")
             key = _header_name(name) if colon else None
             if key is not None:
-                headers[key] = value.strip().decode("utf-8", "replace")
+                headers[key] = value.strip(WHITE)
         return headers
 
 
 @lru_cache(maxsize=HEADER_NAMES_KNOWN_MAX)
-def _header_name(raw: bytes) -> str | None:
+def _header_name(text: str) -> str | None:
     """Return a header's name; None for what the library takes for none."""
-    if not raw.isascii():
+    if not text.isascii():
         return None
-    name = raw.strip().decode("ascii")
+    name = text.strip(WHITE)
     return None if name and name.split() != [name] else name
 
 

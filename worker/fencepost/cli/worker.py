@@ -1,6 +1,7 @@
 """`fencepost worker`: apply events by the ledger, and carry out answers."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -37,6 +38,8 @@ def worker(
     settings = settings_from(config, server, app)
     loaded = load_app(settings.app)
     set_up_tracing("worker")
+    # What was loaded stays for good: the collector need not go through it again and again.
+    gc.freeze()
     run_until_signal(lambda stop: _work(settings, loaded, stop))
 
 

@@ -92,7 +92,8 @@ class Driver:
         self._clock = clock
         self._world = world
         self._owner = owner
-        self._claims = (f"{world.random_name(16)}-{number}" for number in itertools.count(1))
+        self._session = world.random_name(16)
+        self._attempts = itertools.count(1)
         self._reached = reached
         self._limits = Limits(pool)
         self._queues: dict[str, _Queue] = {}
@@ -110,7 +111,7 @@ class Driver:
     def start(self, handler: Handler) -> Start:
         """Return a fresh offer to run this handler."""
         return Start(
-            claim=next(self._claims),
+            claim=f"{self._session}-{next(self._attempts)}",
             owner=self._owner,
             lease_ms=int(self._pool.lease_s * S_TO_MS),
             timeout_ms=int(self._pool.handler_timeout_s * S_TO_MS),
@@ -130,7 +131,9 @@ class Driver:
         return (await self._ledger.read(work.row_subject)).row is not None
 
     async def _drive(self, work: Work, given: Given) -> Done:
-        queue = self._queues.setdefault(work.row_subject, _Queue(asyncio.Lock()))
+        queue = self._queues.get(work.row_subject)
+        if queue is None:
+            queue = self._queues[work.row_subject] = _Queue(asyncio.Lock())
         queue.length += 1
         try:
             async with queue.lock:
@@ -202,8 +205,11 @@ class Driver:
 
         barrier = Barrier(enter) if work.handler.barrier else None
         attempt = Attempt(work, row, running, barrier, lambda: self._lease_left_s(running))
-        with self._leases.watch(running):
+        self._leases.watch(running)
+        try:
             finished = await run_handler(attempt, self._pool, self._world, self._limits)
+        finally:
+            self._leases.end(running)
         return msgspec.structs.replace(finished, terms=terms), *running.stands
 
     def _lease_left_s(self, running: Running) -> float:

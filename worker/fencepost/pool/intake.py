@@ -57,20 +57,25 @@ class Intake:
             await self.puller.close()
 
     def _take(self, message: Delivery) -> None:
-        task = asyncio.create_task(self._work_on(message))
-        self.running.add(task)
-        task.add_done_callback(self._ended)
+        self.running.add(asyncio.create_task(self._see_to(message)))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self.running.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            passing = isinstance(error, Unreachable | NotFine) and not isinstance(error, Denied)
-            if passing:
-                # One event that cannot be dealt with must not stop all others.
-                log.error("%s; the event comes again", error)
-            else:
-                self._failed = error
-        self._freed.set()
+    async def _see_to(self, message: Delivery) -> None:
+        try:
+            await self._work_on(message)
+        except Denied as error:
+            self._failed = error
+        except (Unreachable, NotFine) as error:
+            # One event that cannot be dealt with must not stop all others.
+            log.error("%s; the event comes again", error)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # whatever it is, the worker ends with it
+            self._failed = error
+        finally:
+            task = asyncio.current_task()
+            assert task is not None
+            self.running.discard(task)
+            self._freed.set()
 
 
 async def open_intakes(

@@ -8,9 +8,7 @@ decides between them.
 """
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Iterator
 
 import msgspec
 
@@ -58,21 +56,19 @@ class Running:
 
 
 class Leases:
-    """What runs, by claim. `watch` it here, `renew_for_ever` it anywhere."""
+    """What runs, by claim. `watch` and `end` it here, `renew_for_ever` it anywhere."""
 
     def __init__(self, pool: Pool, clock: BrokerClock) -> None:
         self._pool = pool
         self._clock = clock
         self._running: dict[str, Running] = {}
 
-    @contextlib.contextmanager
-    def watch(self, running: Running) -> Iterator[None]:
-        """Keep an attempt's lease up for as long as it runs."""
+    def watch(self, running: Running) -> None:
+        """Keep an attempt's lease up until `end` says that it runs no more."""
         self._running[running.claim] = running
-        try:
-            yield
-        finally:
-            del self._running[running.claim]
+
+    def end(self, running: Running) -> None:
+        del self._running[running.claim]
 
     @property
     def shown(self) -> list[str]:
