@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +18,13 @@ PING_INTERVAL_S = 10
 RECONNECT_WAIT_S = 0.25
 CLOSE_S = 1.0
 PENDING_BYTES_MAX = 8 * 1024 * 1024
-HEADER_NAMES_KNOWN_MAX = 256
 WHITE = " \t\n\r\v\f"
 
 
 class QuickClient(Client):
     """The library's client, which looks at each character of each header's name one by one.
 
-    That is most of what it costs to receive an event; what comes out here is the same. The names
-    are the same few for every event, so each is looked at once.
+    That is most of what it costs to receive an event; what comes out here is the same.
     """
 
     @staticmethod
@@ -35,19 +32,10 @@ class QuickClient(Client):
         headers: dict[str, str] = {}
         for line in raw.decode("utf-8", "replace").split("\r\n"):
             name, colon, value = line.partition(":")
-            key = _header_name(name) if colon else None
-            if key is not None:
+            key = name.strip(WHITE)
+            if colon and name.isascii() and (not key or key.split() == [key]):
                 headers[key] = value.strip(WHITE)
         return headers
-
-
-@lru_cache(maxsize=HEADER_NAMES_KNOWN_MAX)
-def _header_name(text: str) -> str | None:
-    """Return a header's name; None for what the library takes for none."""
-    if not text.isascii():
-        return None
-    name = text.strip(WHITE)
-    return None if name and name.split() != [name] else name
 
 
 class _SecureClient(QuickClient):
