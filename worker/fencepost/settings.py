@@ -232,6 +232,11 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return speech
 
     @property
+    def speech_known(self) -> bool:
+        """False where the dialect's name is still to be looked up, among those of the app."""
+        return self._known_speech is not None
+
+    @property
     def _known_speech(self) -> Speech | None:
         if self.spoken is not None:
             return self.spoken  # type: ignore[no-any-return]
