@@ -1,4 +1,4 @@
-"""Proves what a written dialect adds to plain SSE: bookmarks to ask for, and no resumption at all."""
+"""Proves what a written dialect adds to plain SSE: bookmarks to ask for, and no resumption."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_a_bookmark_is_the_last_thing_to_ask_for() -> None:
 
 
 def test_a_server_that_forgot_all_but_the_bookmark() -> None:
-    """It refuses the older versions; what it brings behind the bookmark is unverifiable, no more."""
+    """It refuses the older versions; what it brings behind the bookmark is unverifiable."""
     cursor = followed(MARKED, Answer(objects(1, 2, 3) + BOOKMARK))
 
     def compacted(asked: str) -> Answer:

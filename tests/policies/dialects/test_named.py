@@ -124,7 +124,7 @@ class Redis(Server):
 
 
 class Durable(Server):
-    """A replay is one array, a control event is behind it; what is unknown is clamped to the end."""
+    """A replay is one array with a control event behind it; what is unknown is clamped."""
 
     def id_of(self, number: int, era: int) -> str:
         return f"{0:016d}_{number * 13:016d}"
