@@ -1,4 +1,4 @@
-"""What a dialect's name stands for: the order in which it is looked for, and every slip in a table."""
+"""What a dialect's name stands for: where it is looked for, and every slip in a table."""
 
 import sys
 from collections.abc import Iterator
@@ -68,11 +68,9 @@ def test_names_are_looked_for_in_their_order(installed: None) -> None:
 
 def test_an_unknown_name_fails_with_those_that_are_known(installed: None) -> None:
     """In one line, so that a slip of the pen is seen at once."""
-    with pytest.raises(
-        UsageError, match=r"there is no dialect 'nchann'; known are plain, mcp"
-    ) as e:
+    with pytest.raises(UsageError, match="there is no dialect 'nchann'; known are plain") as caught:
         speaking("orders", source("nchann"), {"mine": {}}, {"ours": MINE})
-    text = str(e.value)
+    text = str(caught.value)
     assert "sources.orders.dialect" in text
     assert "\n" not in text
     for name in (*built_in(), "mine", "ours", "theirs"):
@@ -96,7 +94,7 @@ def test_a_package_that_brings_no_dialect(installed: None, name: str, expected: 
 
 def test_a_table_goes_on_from_what_it_is_like() -> None:
     """Fields in place of fields, and of `ask` single ones; what it rests on is not inherited."""
-    tables = {
+    tables: dict[str, dict[str, Any]] = {
         "one": {"like": "durable_streams", "type": "/kind", "ask": {"earliest": "0"}},
         "two": {"like": "one", "key": "/id"},
     }
@@ -140,7 +138,8 @@ def test_a_file_with_dialects(tmp_path: Path) -> None:
         f'[sources.b]\nurl = "{URL}"\nkeys = "none"\ndialect = "eventstreams"\n'
         f'[sources.c]\nurl = "{URL}"\nkeys = "durable"\ndialect = "eventstreams"\n'
         f'[sources.d]\nurl = "{URL}"\nkeys = "durable"\nkey = "/k"\n'
-        '[sources.d.plain]\nscheme = "integer"\n[sources.d.plain.ask]\nin = "query"\nname = "from"\n',
+        '[sources.d.plain]\nscheme = "integer"\n'
+        '[sources.d.plain.ask]\nin = "query"\nname = "from"\n',
     )
     a, b, c, d = settings.sources.values()
     assert ("/sequence_number", "/id") == (a.speech.places.pointer, a.key_pointer)  # type: ignore[attr-defined]

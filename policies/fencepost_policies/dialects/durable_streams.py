@@ -10,15 +10,14 @@ the overlap finds that out. What retention has removed is refused with 410.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from fencepost_policies.dialects import described
 from fencepost_policies.dialects.asking import Asking
 from fencepost_policies.dialects.places import Placing, Reading
-from fencepost_policies.overlap import Ask, digest_of
-from fencepost_schemas.cursor import Mark
+from fencepost_policies.overlap import Ask, data_digest, digest_of
 from fencepost_schemas.sse import Frame
 
 DATA, CONTROL = "data", "control"
@@ -38,11 +37,10 @@ class MessageReading:
     """
 
     def __init__(self, dialect: Dialect, ask: Ask | None) -> None:
-        self._placing = Placing(
-            dialect.places, dialect.type_of, ask.position.id if ask is not None else ""
-        )
+        asked = ask.position.id if ask is not None else ""
+        self._placing = Placing(dialect.places, dialect.type_of, asked)
         self._volatile = dialect.volatile
-        self._owed: deque[Mark] = deque(ask.owed if ask is not None else ())
+        self._owed = deque(_owed_by(ask) if ask is not None else ())
 
     def read(self, frames: Sequence[Frame]) -> Sequence[Frame]:
         messages = [message for frame in frames for message in _split(frame)]
@@ -50,17 +48,43 @@ class MessageReading:
         return [self._known(frame) for frame in placed] if self._owed else placed
 
     def _known(self, frame: Frame) -> Frame:
-        if frame.data is None or not self._owed:
+        """Return the message with the place that it had, if it is the one that is owed next."""
+        if not self._owed or frame.data is None or frame.event == CONTROL:
             return frame
-        mark = self._owed.popleft()
-        if digest_of(frame, self._volatile) != mark.digest:
+        owed = self._owed.popleft()
+        if not owed.is_met_by(frame, self._volatile):
             self._owed.clear()
             return frame
-        if mark.position.ordinal:
+        if not owed.id:
             return msgspec.structs.replace(frame, id_seen=False)
         if frame.id_seen:
             return frame
-        return msgspec.structs.replace(frame, last_event_id=mark.position.id, id_seen=True)
+        return msgspec.structs.replace(frame, last_event_id=owed.id, id_seen=True)
+
+
+class _Owed(msgspec.Struct, frozen=True):
+    """A message that we had: the id that was its own, "" for none, and the digest of its bytes."""
+
+    id: str
+    digest: str
+    of_data_alone: bool = False
+
+    def is_met_by(self, frame: Frame, volatile: tuple[str, ...]) -> bool:
+        if self.of_data_alone:
+            # Of what was too large for the broker, no digest is kept.
+            return not self.digest or self.digest == data_digest(frame.data or "", volatile)
+        return self.digest == digest_of(frame, volatile)
+
+
+def _owed_by(ask: Ask) -> Iterator[_Owed]:
+    for mark in ask.owed:
+        yield _Owed("" if mark.position.ordinal else mark.position.id, mark.digest)
+    published = ask.cover.published if ask.cover is not None else {}
+    for position, digest in published.items():
+        # Without an ordinal the text is the id; an id with a plus in it has its ordinal written.
+        id, plus, ordinal = position.rpartition("+")
+        own = position if not plus else id if ordinal == "0" else ""
+        yield _Owed(own, digest, of_data_alone=True)
 
 
 def _split(frame: Frame) -> Sequence[Frame]:

@@ -7,7 +7,7 @@ import pytest
 
 from fencepost_policies.dialects.described import Dialect
 from fencepost_policies.dialects.durable_streams import DIALECT as DURABLE
-from fencepost_policies.overlap import Ask, digest_of
+from fencepost_policies.overlap import Ask, Cover, data_digest, digest_of
 from fencepost_schemas.cursor import Mark, Position
 from fencepost_schemas.sse import Decoder, Frame
 
@@ -160,3 +160,12 @@ def test_a_slip_is_named(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         Dialect(**fields)
     assert message in str(caught.value)
+
+
+def test_what_a_join_is_looked_at_for_is_known_by_its_bytes() -> None:
+    """Behind the marks everything that was published is owed, some of it without a digest."""
+    published = {"x2": data_digest("2"), "x3": "", "x3+1": data_digest("4"), "a+b+0": ""}
+    ask = Ask(Position("x1"), (), Cover((), "a+b", published))
+    text = f"event: data\ndata: [2,3,4,5]\n\n{CONTROL}"
+    expected = [("2", "x2", True), ("3", "x3", True), ("4", "x1", False), ("5", "x4", True)]
+    assert expected == [place for place in places(read(DURABLE, text, ask)) if place[0] is not None]
