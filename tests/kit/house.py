@@ -21,7 +21,7 @@ from fencepost.desk.book import Book
 from fencepost.ledgers.kv import KvLedger
 from fencepost.pool.worker import Renewal, nothing_reached, run_worker
 from fencepost.settings import Settings
-from fencepost.settings_file import login_for
+from fencepost.settings_file import login_for, with_dialects
 from fencepost.transport.http import HttpTransport
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.event import ClassifiedEvent, event_of
@@ -137,7 +137,8 @@ def make_settings(url: str, sources: dict[str, Any], **sections: Any) -> Setting
             **FAST.get(section, {}),
             **sections.get(section, {}),
         }
-    return msgspec.convert(document, Settings)
+    document["dialects"] = sections.get("dialects", {})
+    return with_dialects(msgspec.convert(document, Settings))
 
 
 @asynccontextmanager

@@ -24,6 +24,8 @@ from fencepost.handler import (
     make_handler,
     parameters_of,
 )
+from fencepost.registry import checked_policy
+from fencepost_policies.dialects.dialect import Speech
 from fencepost_schemas.event import ClassifiedEvent
 from fencepost_schemas.limits import ATTEMPTS_MAX
 
@@ -47,6 +49,7 @@ class Fencepost:
         self.name = checked_slug(name, "the app's name")
         self.handlers: dict[str, Handler] = {}
         self.checkers: dict[str, Checker] = {}
+        self.policies: dict[str, Speech] = {}
         self._by_type: dict[str, list[Handler]] = {}
         self._lifespan = lifespan
 
@@ -117,6 +120,16 @@ class Fencepost:
             return function
 
         return register
+
+    def policy(self, dialect: Speech, *, name: str) -> None:
+        """Bring a dialect of your own: a source speaks it with `dialect = "NAME"`.
+
+        Bridges import the app for it. Raises UsageError for a name that is taken, or what is no
+        dialect.
+        """
+        if name in self.policies:
+            raise UsageError(f"policy: there are two dialects named {name!r} in {self.name!r}")
+        self.policies[name] = checked_policy(name, dialect, "policy")
 
     def handlers_for(self, event: ClassifiedEvent) -> list[Handler]:
         """Return the handlers of this event, in the order in which they were registered."""

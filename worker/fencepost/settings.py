@@ -5,14 +5,16 @@ worker never starts with a lease that its handlers can outlive.
 """
 
 import re
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
-from fencepost_policies.dialects.dialect import Dialect
+from fencepost.errors import UsageError
+from fencepost_policies.dialects.described import Dialect as Described
+from fencepost_policies.dialects.dialect import Speech
 from fencepost_policies.dialects.mcp import Dialect as Mcp
-from fencepost_policies.dialects.plain import Dialect as Plain
+from fencepost_policies.dialects.named import NAMED
 from fencepost_policies.pointer import check_pointer
 from fencepost_schemas.event import KeyScope
 from fencepost_schemas.limits import EVENT_BYTES_MAX, LINE_BYTES_MAX
@@ -197,14 +199,19 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     source starts afresh, "none" where there is none. `unverifiable` is the standing ruling:
     "ask" a person, or "reconcile" by key. `reannounces_within_s` is how late the source may bring
     a key again; a ledger that forgets has to know.
+
+    `dialect` is the name of a dialect. Plain SSE and MCP are described in a table of the source's
+    own, others by `[dialects.NAME]`; the registry puts what the name stands for into `spoken`,
+    which nobody writes.
     """
 
     url: str
     keys: KeyScope
     key: str = ""
-    dialect: Literal["plain", "mcp"] = "plain"
-    plain: Plain = Plain()
+    dialect: str = "plain"
+    plain: Described = Described()
     mcp: Mcp = Mcp()
+    spoken: Any = None
     namespace: str | None = None
     reannounces_within_s: float | None = None
     unverifiable: Literal["ask", "reconcile"] = "ask"
@@ -214,9 +221,35 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     event_bytes_max: int = EVENT_BYTES_MAX
 
     @property
-    def speech(self) -> Dialect:
-        """How this source speaks: the signals of its dialect, as configured."""
-        return self.mcp if self.dialect == "mcp" else self.plain
+    def speech(self) -> Speech:
+        """How this source speaks: the signals of its dialect, as configured.
+
+        Raises UsageError where nobody has looked up what the dialect's name stands for.
+        """
+        speech = self._known_speech
+        if speech is None:
+            raise UsageError(f"there is no dialect {self.dialect!r}")
+        return speech
+
+    @property
+    def speech_known(self) -> bool:
+        """False where the dialect's name is still to be looked up, among those of the app."""
+        return self._known_speech is not None
+
+    @property
+    def _known_speech(self) -> Speech | None:
+        if self.spoken is not None:
+            return self.spoken  # type: ignore[no-any-return]
+        if self.dialect == "mcp":
+            return self.mcp
+        return self.plain if self.dialect == "plain" else NAMED.get(self.dialect)
+
+    @property
+    def key_pointer(self) -> str:
+        """Where an event's key is, "" where events have none: as said here, or by the dialect."""
+        if self.keys is KeyScope.NONE:
+            return ""
+        return self.key or self.speech.key
 
     def __post_init__(self) -> None:
         _check_url(self.url)
@@ -228,14 +261,29 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         check_pointer(self.key)
         if self.reannounces_within_s is not None and not self.reannounces_within_s >= 0:
             raise ValueError("reannounces_within_s must be 0 or above")
-        if (self.keys is KeyScope.NONE) != (self.key == ""):
-            raise ValueError('keys = "none" goes without a key, any other value needs key = "/..."')
+        self._check_dialect()
         if self.namespace is not None:
             slug(self.namespace)
         if not 1 <= self.line_bytes_max <= self.event_bytes_max <= EVENT_BYTES_MAX:
             raise ValueError(
                 f"1 <= line_bytes_max <= event_bytes_max <= {EVENT_BYTES_MAX} must hold"
             )
+
+    def _check_dialect(self) -> None:
+        if self.spoken is not None and not isinstance(self.spoken, Speech):
+            raise ValueError("spoken is nothing to be written: name the dialect")
+        if self.dialect != "plain" and self.plain != Described():
+            raise ValueError(
+                f'the table plain is for dialect = "plain", and this is {self.dialect!r}: write '
+                f'[dialects.NAME] with like = "{self.dialect}" and name that'
+            )
+        speech = self._known_speech
+        if self.keys is KeyScope.NONE:
+            keyed = self.key == ""
+        else:
+            keyed = bool(self.key) or speech is None or bool(speech.key)
+        if not keyed:
+            raise ValueError('keys = "none" goes without a key, any other value needs key = "/..."')
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -244,6 +292,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     bridge: Bridge = Bridge()
     pool: Pool = Pool()
     ledger: Ledger = Ledger()
+    dialects: dict[str, dict[str, Any]] = {}
     sources: dict[str, Source] = {}
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 
 from fencepost.ports import SourceResponse, SourceUnreachable
-from fencepost_policies.dialects.dialect import Dialect
+from fencepost_policies.dialects.dialect import Speech
 from fencepost_policies.overlap import Ask
 from fencepost_policies.witness import Hearing, contradiction
 from fencepost_schemas.limits import (
@@ -43,7 +43,7 @@ class Attempt:
         self,
         response: SourceResponse,
         decoder: Decoder,
-        dialect: Dialect,
+        dialect: Speech,
         hearing: Hearing,
         ask: Ask | None,
         asked: str,
@@ -58,6 +58,7 @@ class Attempt:
         """Ids of events that another connection has brought already."""
         self.decoder = decoder
         self._dialect = dialect
+        self._reading = dialect.reading(ask)
         self._answer = answer
         self._reached = reached
         self._held_bytes = 0
@@ -223,7 +224,8 @@ class Attempt:
             self._ended = True
             self._changed.notify_all()
 
-    async def _add(self, frames: Sequence[Frame]) -> None:
+    async def _add(self, sent: Sequence[Frame]) -> None:
+        frames = self._reading.read(sent)
         async with self._changed:
             self._frames.extend(frames)
             self._frames_bytes += sum(_size(frame) for frame in frames)

@@ -31,7 +31,7 @@ def classify(
         fingerprint=fingerprint_of(payload),
         time=time,
         payload=payload,
-        key=key_in(source.key, payload) if source.key else None,
+        key=key_in(source.key_pointer, payload) if source.key_pointer else None,
         key_scope=source.keys,
         namespace=source.namespace or cursor.source,
         size=len(payload),

@@ -11,18 +11,24 @@ from fencepost_schemas.sse import Frame
 
 
 class PlainDoor:
-    """A GET with the configured headers."""
+    """One request with the configured headers, and the position where the dialect wants it."""
 
     session = ""
     answers = False
 
     def __init__(self, source: Source, headers: dict[str, str], transport: Transport) -> None:
-        self._source = source
+        self._url = source.url
+        self._ask = source.speech.ask
         self._headers = headers
         self._transport = transport
 
     def open(self, cursor: Cursor, asked: str) -> AbstractAsyncContextManager[SourceResponse]:
-        return self._transport.open(Request("GET", self._source.url, self._headers, asked))
+        """Ask for what is behind `asked`, or where a stream without a position is to begin."""
+        start = self._ask.start(cursor.start if cursor.fresh else self._ask.anew)
+        sent = self._ask.request(self._url, self._headers, asked or start, cursor.token)
+        return self._transport.open(
+            Request(sent.method, sent.url, sent.headers, sent.last_event_id, sent.body)
+        )
 
     async def answer(self, frame: Frame) -> None:
         """A plain source asks for nothing."""

@@ -7,6 +7,7 @@ import typer
 
 from fencepost.bridge.run import NO_SOURCE, run_bridge
 from fencepost.broker.jetstream import connect
+from fencepost.cli.loading import with_app_dialects
 from fencepost.cli.options import ConfigOption, QuietOption, ServerOption, settings_from
 from fencepost.cli.output import log_to_stderr
 from fencepost.cli.processes import cancelled_by, run_until_signal
@@ -28,7 +29,7 @@ def bridge(
 ) -> None:
     """Follow sources: judge every connection, and publish its events under their generation."""
     log_to_stderr(quiet=quiet)
-    settings = settings_from(config, server)
+    settings = with_app_dialects(settings_from(config, server))
     chosen = sources or list(settings.sources)
     unknown = [name for name in chosen if name not in settings.sources]
     if not chosen:

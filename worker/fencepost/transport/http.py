@@ -1,6 +1,7 @@
 """Sources over HTTP. Redirects are never followed: a redirect would carry credentials along."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -10,6 +11,9 @@ import httpx2
 from fencepost.ports import Request, SourceUnreachable
 from fencepost.settings import Bridge
 from fencepost_schemas.limits import HEADER_VALUE_BYTES_MAX
+
+# At INFO this library writes whole urls, and a query string may hold a cursor or a token.
+logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 
 class HttpResponse:
