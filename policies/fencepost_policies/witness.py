@@ -16,11 +16,16 @@ from fencepost_schemas.sse import Frame
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """The head of a response. Header names are lower case; `asked` is the id that was sent."""
+    """The head of a response. Header names are lower case; `asked` is the id that was sent.
+
+    `url` is where the response came from, behind all redirects. It may hold secrets: a fact shows
+    no more than a digest of it.
+    """
 
     status: int
     headers: Mapping[str, str]
     asked: str = ""
+    url: str = ""
 
 
 class Witness(Protocol):

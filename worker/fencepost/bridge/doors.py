@@ -3,7 +3,7 @@
 from contextlib import AbstractAsyncContextManager
 
 from fencepost.bridge.mcp import McpDoor
-from fencepost.ports import Door, Request, SourceResponse, Transport, World
+from fencepost.ports import Door, Request, SourceResponse, Transport, Way, World
 from fencepost.settings import Source
 from fencepost.settings_file import source_headers
 from fencepost_schemas.cursor import Cursor
@@ -16,13 +16,13 @@ class PlainDoor:
     session = ""
     answers = False
 
-    def __init__(self, source: Source, headers: dict[str, str], transport: Transport) -> None:
+    def __init__(self, source: Source, headers: dict[str, str], way: Way) -> None:
         self._source = source
         self._headers = headers
-        self._transport = transport
+        self._way = way
 
     def open(self, cursor: Cursor, asked: str) -> AbstractAsyncContextManager[SourceResponse]:
-        return self._transport.open(Request("GET", self._source.url, self._headers, asked))
+        return self._way.open(Request("GET", self._source.url, self._headers, asked))
 
     async def answer(self, frame: Frame) -> None:
         """A plain source asks for nothing."""
@@ -31,6 +31,7 @@ class PlainDoor:
 def door_for(name: str, source: Source, transport: Transport, world: World) -> Door:
     """Return the door of this source's dialect."""
     headers = source_headers(name, source)
+    way = transport.of(name, source)
     if source.dialect == "mcp":
-        return McpDoor(source, headers, transport, world)
-    return PlainDoor(source, headers, transport)
+        return McpDoor(source, headers, way, world)
+    return PlainDoor(source, headers, way)

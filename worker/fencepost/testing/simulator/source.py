@@ -11,9 +11,10 @@ from random import Random
 import msgspec
 
 from fencepost.ports import Request, SourceUnreachable
+from fencepost.settings import Source
 from fencepost.testing.simulator.history import Announcement, History, Place, Sending
 from fencepost.testing.simulator.loop import PROCESS, Process, outside
-from fencepost.testing.simulator.plan import GENERATION_HEADER, WINDOW_HEADER, SourcePlan
+from fencepost.testing.simulator.plan import GENERATION_HEADER, URL, WINDOW_HEADER, SourcePlan
 
 _BROKEN, _ENDED = "broken", "ended"
 BEAT_S = 5.0
@@ -32,8 +33,12 @@ class _Log:
 class Visit:
     """One open response. What it brings is queued, so a slow client loses nothing."""
 
-    def __init__(self, process: Process | None, log: _Log, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self, process: Process | None, log: _Log, headers: Mapping[str, str], asked: str
+    ) -> None:
         self.status = 200
+        self.url = URL
+        self.asked = asked
         self.headers = {"content-type": "text/event-stream", **headers}
         self.process = process
         self.log = log
@@ -65,7 +70,11 @@ class Visit:
 
 class _Refusal:
     status = 410
+    url = URL
     headers: Mapping[str, str] = {}
+
+    def __init__(self, asked: str) -> None:
+        self.asked = asked
 
     async def chunks(self) -> AsyncIterator[bytes]:
         return
@@ -157,6 +166,9 @@ class SimulatedSource:
         return any(not visit.over for visit in self.visits)
 
     # --- the transport
+    def of(self, name: str, source: Source) -> "SimulatedSource":
+        return self
+
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[Visit | _Refusal]:
         self._history.connections += 1
@@ -166,9 +178,9 @@ class SimulatedSource:
         log = self._logs[replica]
         backlog = self._backlog(log, request.asked)
         if backlog is None:
-            yield _Refusal()
+            yield _Refusal(request.asked)
             return
-        visit = Visit(PROCESS.get(), log, self._headers(log))
+        visit = Visit(PROCESS.get(), log, self._headers(log), request.asked)
         if not self.leaks_s:
             self.visits.append(visit)
         for announcement in backlog:
