@@ -75,6 +75,8 @@ class HttpTransport:
         self.headers_s = settings.headers_s
         # The read timeout is the longest silence between two chunks; headers have their own limit.
         self._timeout = httpx2.Timeout(settings.stall_s, connect=settings.connect_s)
+        self.plain = self._client(True)
+        """Shows no certificate, and trusts whom this machine trusts."""
         self._clients: dict[tuple[str | None, ...], httpx2.AsyncClient] = {}
 
     def of(self, name: str, source: Source) -> "HttpWay":
@@ -83,19 +85,10 @@ class HttpTransport:
         key = (source.tls_ca, source.tls_cert, source.tls_key)
         if context is not None and key not in self._clients:
             self._clients[key] = self._client(context)
-        own = self._clients[key] if context is not None else None
-        return HttpWay(self, source, own)
-
-    @property
-    def plain(self) -> httpx2.AsyncClient:
-        """The client that shows no certificate, and trusts whom this machine trusts."""
-        nothing = (None, None, None)
-        if nothing not in self._clients:
-            self._clients[nothing] = self._client(True)
-        return self._clients[nothing]
+        return HttpWay(self, source, self._clients.get(key, self.plain))
 
     async def close(self) -> None:
-        for client in self._clients.values():
+        for client in (self.plain, *self._clients.values()):
             await client.aclose()
 
     def _client(self, verify: ssl.SSLContext | bool) -> httpx2.AsyncClient:
@@ -113,9 +106,7 @@ class HttpTransport:
 class HttpWay:
     """The way to one source, over its redirects and with its credentials."""
 
-    def __init__(
-        self, http: HttpTransport, source: Source, own_client: httpx2.AsyncClient | None
-    ) -> None:
+    def __init__(self, http: HttpTransport, source: Source, own_client: httpx2.AsyncClient) -> None:
         self._http = http
         self._source = source
         self._own_client = own_client
@@ -183,7 +174,7 @@ class HttpWay:
             written=self._written and hop.own,
             allow_private=self._source.allow_private,
         )
-        client = self._own_client if hop.own and self._own_client is not None else self._http.plain
+        client = self._own_client if hop.own else self._http.plain
         headers = self._headers(url, hop, request, token)
         for number, address in enumerate(addresses, 1):
             built = client.build_request(
