@@ -159,8 +159,8 @@ class Request(msgspec.Struct, frozen=True):
 class SourceResponse(Protocol):
     """An open response of a source. Header names are lower case.
 
-    `url` is where it came from in the end; it may hold secrets. `asked` is the position that was
-    sent there, "" where a redirect led to another origin.
+    `url` is where it came from in the end; it may hold secrets. `own` is False where a redirect led
+    to another origin: neither configured headers nor our position were sent there.
     """
 
     @property
@@ -170,7 +170,7 @@ class SourceResponse(Protocol):
     def url(self) -> str: ...
 
     @property
-    def asked(self) -> str: ...
+    def own(self) -> bool: ...
 
     @property
     def headers(self) -> Mapping[str, str]: ...

@@ -25,7 +25,7 @@ async def test_the_same_origin_gets_all_that_is_configured() -> None:
     script = (moved("/a?x=1"), moved("b", 301), stream(sse(("1", "{}"))))
     async with ScriptedSource(*script) as source, way_to(source.url) as way:
         async with way.open(ports.Request("GET", source.url, OWN, "41")) as response:
-            assert (200, "41") == (response.status, response.asked)
+            assert (200, True) == (response.status, response.own)
             assert source.url.replace("/events", "/b") == response.url
         assert ["/events", "/a?x=1", "/b"] == [one.path for one in source.requests]
         for request in source.requests:
@@ -35,22 +35,22 @@ async def test_the_same_origin_gets_all_that_is_configured() -> None:
 
 
 async def test_another_origin_gets_nothing_of_it() -> None:
-    """No header, credentials, session or position; the response says that none was sent."""
+    """No header, credentials, session or position; the response says that it is not ours."""
     async with ScriptedSource(stream(sse(("1", "{}")))) as other:
         async with ScriptedSource(moved(other.url)) as source:
             fields = {**ANY, "credentials": {"env": "SHOP_TOKEN"}}
             request = ports.Request("GET", source.url, OWN, "41")
             async with way_to(source.url, **ANY) as way, way.open(request) as response:
-                assert (200, "", other.url) == (response.status, response.asked, response.url)
+                assert (200, False, other.url) == (response.status, response.own, response.url)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv("SHOP_TOKEN", "s3cret")
                 async with way_to(source.url, **fields) as way:
                     await read(way, source.url)
                 assert "Bearer s3cret" == source.requests[1].headers["authorization"]
         assert 2 == len(other.requests)
-        for request in other.requests:
-            assert SENT == set(request.headers)
-            assert "s3cret" not in request.head
+        for seen in other.requests:
+            assert SENT == set(seen.headers)
+            assert "s3cret" not in seen.head
 
 
 async def test_back_home_from_another_origin_nothing_is_sent_either() -> None:

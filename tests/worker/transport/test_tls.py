@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,8 @@ async def test_nobody_else_is_trusted(authority: Authority, tmp_path: Path) -> N
     """Not where another authority is configured, and not where none is."""
     other = Authority(tmp_path, "other")
     async with ScriptedSource(stream(TWO), tls=authority.server("127.0.0.1")) as source:
-        for fields in ({"tls_ca": str(other.ca)}, {}):
+        nobody: dict[str, Any] = {}
+        for fields in ({"tls_ca": str(other.ca)}, nobody):
             async with way_to(source.url, **fields) as way:
                 with pytest.raises(SourceUnreachable, match="not trusted: check its name, and tls"):
                     await read(way, source.url)
@@ -58,7 +60,11 @@ async def test_nobody_else_is_trusted(authority: Authority, tmp_path: Path) -> N
 async def test_a_certificate_of_ones_own(authority: Authority) -> None:
     """A source that wants one gets it; without it the connection fails with one clear line."""
     cert, key = authority.sign("bridge")
-    fields = {"tls_ca": str(authority.ca), "tls_cert": str(cert), "tls_key": str(key)}
+    fields: dict[str, Any] = {
+        "tls_ca": str(authority.ca),
+        "tls_cert": str(cert),
+        "tls_key": str(key),
+    }
     wants = authority.server("127.0.0.1", wants_client=True)
     async with ScriptedSource(stream(TWO), tls=wants) as source:
         async with way_to(source.url, **fields) as way:
@@ -75,7 +81,11 @@ async def test_another_origin_is_not_shown_the_certificate(
 ) -> None:
     """Nor is it trusted for an authority that was configured for the first one."""
     cert, key = authority.sign("bridge")
-    fields = {"tls_ca": str(authority.ca), "tls_cert": str(cert), "tls_key": str(key)}
+    fields: dict[str, Any] = {
+        "tls_ca": str(authority.ca),
+        "tls_cert": str(cert),
+        "tls_key": str(key),
+    }
     async with ScriptedSource(stream(TWO), tls=authority.server("127.0.0.1")) as other:
         moved = Reply(status=307, headers={"location": other.url})
         async with (

@@ -82,9 +82,9 @@ class Approach:
         response = await stack.enter_async_context(self._door.open(cursor, asked))
         self._lineage.keep_session(self._door.session)
         self._reached("opened")
-        # A redirect to another origin has left our position behind.
-        asked = response.asked
-        opening = Opening(response.status, response.headers, asked, response.url)
+        withheld = bool(asked) and not response.own
+        asked = asked if response.own else ""
+        opening = Opening(response.status, response.headers, asked, response.url, withheld)
         facts = hearing.opened(opening)
         reading = read_reply(
             response.status,

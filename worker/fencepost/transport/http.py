@@ -33,15 +33,14 @@ REFUSALS = (401, 403)
 class HttpResponse:
     """An open response, its headers bounded and in lower case.
 
-    `url` is where it came from in the end, and may hold secrets. `asked` is the position that was
-    sent there, "" where another origin answered.
+    `url` is where it came from in the end, and may hold secrets. `own` is False where another
+    origin answered, which got nothing of what is configured.
     """
 
-    def __init__(self, response: httpx2.Response, hop: Hop, asked: str) -> None:
+    def __init__(self, response: httpx2.Response, hop: Hop) -> None:
         self.status = response.status_code
         self.url = hop.url
         self.own = hop.own
-        self.asked = asked if hop.own else ""
         self.headers: Mapping[str, str] = {
             name.lower(): value[:HEADER_VALUE_BYTES_MAX] for name, value in response.headers.items()
         }
@@ -143,7 +142,7 @@ class HttpWay:
             location = response.headers.get("location", "")
             following = next_hop(hop, response.status_code, location, self._source.redirects)
             if following is None:
-                return HttpResponse(response, hop, request.asked)
+                return HttpResponse(response, hop)
             await response.aclose()
             hop = following
         raise SourceUnreachable(f"redirects more than {REDIRECTS_MAX} times in a row")

@@ -33,12 +33,10 @@ class _Log:
 class Visit:
     """One open response. What it brings is queued, so a slow client loses nothing."""
 
-    def __init__(
-        self, process: Process | None, log: _Log, headers: Mapping[str, str], asked: str
-    ) -> None:
+    def __init__(self, process: Process | None, log: _Log, headers: Mapping[str, str]) -> None:
         self.status = 200
         self.url = URL
-        self.asked = asked
+        self.own = True
         self.headers = {"content-type": "text/event-stream", **headers}
         self.process = process
         self.log = log
@@ -71,10 +69,8 @@ class Visit:
 class _Refusal:
     status = 410
     url = URL
+    own = True
     headers: Mapping[str, str] = {}
-
-    def __init__(self, asked: str) -> None:
-        self.asked = asked
 
     async def chunks(self) -> AsyncIterator[bytes]:
         return
@@ -178,9 +174,9 @@ class SimulatedSource:
         log = self._logs[replica]
         backlog = self._backlog(log, request.asked)
         if backlog is None:
-            yield _Refusal(request.asked)
+            yield _Refusal()
             return
-        visit = Visit(PROCESS.get(), log, self._headers(log), request.asked)
+        visit = Visit(PROCESS.get(), log, self._headers(log))
         if not self.leaks_s:
             self.visits.append(visit)
         for announcement in backlog:
