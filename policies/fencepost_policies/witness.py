@@ -12,15 +12,27 @@ import msgspec
 from fencepost_policies.cover import Covered
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.evidence import Evidence, Facet, Fact, Finding
+from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Frame
+
+WITHHELD = Fact(
+    Facet.POSITION, Finding.CONTRADICTS, "redirect", Reason.POSITION_WITHHELD, "", "another origin"
+)
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """The head of a response. Header names are lower case; `asked` is the id that was sent."""
+    """The head of a response. Header names are lower case; `asked` is the id that was sent.
+
+    `url` is where the response came from, behind all redirects. It may hold secrets: a fact shows
+    no more than a digest of it. `withheld` says that a redirect led to another origin, to which our
+    position was not sent.
+    """
 
     status: int
     headers: Mapping[str, str]
     asked: str = ""
+    url: str = ""
+    withheld: bool = False
 
 
 class Witness(Protocol):
@@ -105,7 +117,11 @@ class Hearing:
 
     def opened(self, opening: Opening) -> tuple[Fact, ...]:
         """Hear every witness on the head of the response; return the new facts."""
-        return self._hear(fact for witness in self.witnesses for fact in witness.opened(opening))
+        facts = [fact for witness in self.witnesses for fact in witness.opened(opening)]
+        if opening.withheld:
+            # Whatever comes now is no answer to a position that nobody there was told of.
+            facts.append(WITHHELD)
+        return self._hear(facts)
 
     def arrived(self, frame: Frame) -> tuple[Fact, ...]:
         """Hear every witness on one frame; return the new facts."""

@@ -17,6 +17,7 @@ class Reason(StrEnum):
     ORDER_NOT_AFTER = "order_not_after"
     ORDER_UNKNOWN = "order_unknown"
     POSITION_MISSING = "position_missing"
+    POSITION_WITHHELD = "position_withheld"
     TAIL_WITHOUT_ID = "tail_without_id"
 
     WINDOW_COVERS = "window_covers"
@@ -62,6 +63,7 @@ _MEANINGS = {
     Reason.ORDER_NOT_AFTER: "an id came that is not after the one before it",
     Reason.ORDER_UNKNOWN: "these ids have no order that the dialect knows",
     Reason.POSITION_MISSING: "nothing was acknowledged in this generation that could be asked for",
+    Reason.POSITION_WITHHELD: "a redirect led to another origin, which was not told our position",
     Reason.TAIL_WITHOUT_ID: "the last events had no id to be sent back, so the seam is not covered",
     Reason.WINDOW_COVERS: "the source declares that it still holds everything we asked for",
     Reason.WINDOW_EXCEEDED: "the source declares that it no longer holds all we asked for",

@@ -30,7 +30,12 @@ from fencepost_schemas.subject import EVENTS, LEDGER, Subjects
 from fencepost_schemas.verdict import EpochRecord
 
 FAST: dict[str, Any] = {
-    "bridge": {"retry_first_s": 0.02, "retry_longest_s": 0.2, "stall_s": 5.0},
+    "bridge": {
+        "retry_first_s": 0.02,
+        "retry_longest_s": 0.2,
+        "stall_s": 5.0,
+        "connects_per_s": 1000.0,
+    },
     "pool": {
         "slots": 16,
         "handler_timeout_s": 2.0,

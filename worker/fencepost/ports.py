@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from fencepost.settings import Source
 from fencepost_policies.retry import WaitBounds
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.row import Row
@@ -156,10 +157,20 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class SourceResponse(Protocol):
-    """An open response of a source. Header names are lower case."""
+    """An open response of a source. Header names are lower case.
+
+    `url` is where it came from in the end; it may hold secrets. `own` is False where a redirect led
+    to another origin: neither configured headers nor our position were sent there.
+    """
 
     @property
     def status(self) -> int: ...
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def own(self) -> bool: ...
 
     @property
     def headers(self) -> Mapping[str, str]: ...
@@ -172,11 +183,18 @@ class SourceUnreachable(Exception):
     """The connection could not be made, or broke, or went silent. Passing, and never fatal."""
 
 
-class Transport(Protocol):
-    """The only way to a source."""
+class Way(Protocol):
+    """The only way to a source: over its redirects, with its credentials and certificates."""
 
     def open(self, request: Request) -> AbstractAsyncContextManager[SourceResponse]:
         """Send a request and hold its response open."""
+
+
+class Transport(Protocol):
+    """The connections of one process."""
+
+    def of(self, name: str, source: Source) -> Way:
+        """Return the way to one source; raise UsageError where its files are wrong."""
 
     async def close(self) -> None: ...
 

@@ -4,28 +4,25 @@ Units are in the names. Relations between durations are checked when the struct 
 worker never starts with a lease that its handlers can outlive.
 """
 
-import re
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
 from fencepost.errors import UsageError
+from fencepost.settings_credentials import Credentials, check_header_name
 from fencepost_policies.dialects.described import Dialect as Described
 from fencepost_policies.dialects.dialect import Speech
 from fencepost_policies.dialects.mcp import Dialect as Mcp
 from fencepost_policies.dialects.named import NAMED
 from fencepost_policies.pointer import check_pointer
+from fencepost_policies.redirect import Rule
 from fencepost_schemas.event import KeyScope
 from fencepost_schemas.limits import EVENT_BYTES_MAX, LINE_BYTES_MAX
 from fencepost_schemas.subject import slug
 
 DURATION_S_MAX = 30 * 24 * 3600
 Role = Literal["init", "bridge", "worker", "desk"]
-
-
-_OWN_HEADERS = ("accept", "accept-encoding", "cache-control", "last-event-id")
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 def _check_above_zero(section: str, **durations: float) -> None:
@@ -48,13 +45,6 @@ def _check_url(url: str) -> None:
         whole = False
     if not whole or not url.isprintable() or " " in url:
         raise ValueError("url has no host, a port out of range, or a character that no url has")
-
-
-def _check_header_name(name: str) -> None:
-    if not _HEADER_NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is not the name of a header")
-    if name.lower() in _OWN_HEADERS:
-        raise ValueError(f"the header {name} is fencepost's own to send")
 
 
 def sendable_value(value: str) -> bool:
@@ -100,7 +90,12 @@ class Broker(Login, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How sources are followed. Waits between connections are drawn from doubling bounds."""
+    """How sources are followed. Waits between connections are drawn from doubling bounds.
+
+    `headers_s` is how long response headers may take, `stall_s` the longest silence, `event_s` how
+    long one event may take from its first byte to its last. `connects_per_s` and `connects_burst`
+    are what one host sees of one process.
+    """
 
     retry_first_s: float = 0.5
     retry_longest_s: float = 60.0
@@ -108,6 +103,9 @@ class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     connect_s: float = 10.0
     headers_s: float = 60.0
     stall_s: float = 120.0
+    event_s: float = 300.0
+    connects_per_s: float = 20.0
+    connects_burst: int = 40
     overlap_s: float = 3.0
     strikes_max: int = 3
 
@@ -119,6 +117,9 @@ class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             connect_s=self.connect_s,
             headers_s=self.headers_s,
             stall_s=self.stall_s,
+            event_s=self.event_s,
+            connects_per_s=self.connects_per_s,
+            connects_burst=self.connects_burst,
             overlap_s=self.overlap_s,
         )
         if not self.retry_first_s <= self.retry_longest_s:
@@ -203,6 +204,11 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     `dialect` is the name of a dialect. Plain SSE and MCP are described in a table of the source's
     own, others by `[dialects.NAME]`; the registry puts what the name stands for into `spoken`,
     which nobody writes.
+
+    `redirects` says which are followed; what is configured and our position stay with the origin
+    of `url`. A name that leads to an address inside a network is refused unless `allow_private`; an
+    address or `localhost` written into `url` is meant. `tls_ca`, `tls_cert` and `tls_key` are paths
+    of PEM files.
     """
 
     url: str
@@ -217,6 +223,12 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     unverifiable: Literal["ask", "reconcile"] = "ask"
     headers: dict[str, str] = {}
     headers_env: dict[str, str] = {}
+    credentials: Credentials | None = None
+    redirects: Rule = "same-origin"
+    allow_private: bool = False
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
     line_bytes_max: int = LINE_BYTES_MAX
     event_bytes_max: int = EVENT_BYTES_MAX
 
@@ -254,10 +266,11 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def __post_init__(self) -> None:
         _check_url(self.url)
         for header in (*self.headers, *self.headers_env):
-            _check_header_name(header)
+            check_header_name(header)
         for header, value in self.headers.items():
             if not sendable_value(value):
                 raise ValueError(f"headers.{header} has characters that no header can hold")
+        self._check_access()
         check_pointer(self.key)
         if self.reannounces_within_s is not None and not self.reannounces_within_s >= 0:
             raise ValueError("reannounces_within_s must be 0 or above")
@@ -284,6 +297,16 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             keyed = bool(self.key) or speech is None or bool(speech.key)
         if not keyed:
             raise ValueError('keys = "none" goes without a key, any other value needs key = "/..."')
+
+    def _check_access(self) -> None:
+        named = {header.lower() for header in (*self.headers, *self.headers_env)}
+        if self.credentials is not None and self.credentials.header.lower() in named:
+            raise ValueError(f"the header {self.credentials.header} is set twice")
+        tls = (self.tls_ca, self.tls_cert, self.tls_key)
+        if any(tls) and not self.url.startswith("https://"):
+            raise ValueError("tls_ca, tls_cert and tls_key need a url with https://")
+        if self.tls_key and not self.tls_cert:
+            raise ValueError("tls_key needs a tls_cert")
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 
+from fencepost.bridge.pace import Pace
 from fencepost.ports import SourceResponse, SourceUnreachable
 from fencepost_policies.dialects.dialect import Speech
 from fencepost_policies.overlap import Ask
@@ -48,6 +49,7 @@ class Attempt:
         ask: Ask | None,
         asked: str,
         answer: Callable[[Frame], Awaitable[None]] | None,
+        pace: Pace,
         reached: Callable[[str], None],
     ) -> None:
         self.hearing = hearing
@@ -60,6 +62,7 @@ class Attempt:
         self._dialect = dialect
         self._reading = dialect.reading(ask)
         self._answer = answer
+        self._pace = pace
         self._reached = reached
         self._held_bytes = 0
         self._replayed = False
@@ -215,6 +218,9 @@ class Attempt:
                     for frame in frames:
                         await self._answer(frame)
                 await self._add(frames)
+                # What is not read because nobody takes it is not the source's delay.
+                now_s = asyncio.get_running_loop().time()
+                self._pace.look(frames, unfinished=self.decoder.unfinished, now_s=now_s)
         except SseLimitExceeded as exceeded:
             await self._add(exceeded.frames)
             self._failure = exceeded

@@ -27,7 +27,7 @@ from fencepost.telemetry import CONNECT, tracer
 from fencepost_policies.judge import judge
 from fencepost_policies.overlap import Ask
 from fencepost_policies.reply import Reply
-from fencepost_policies.retry import wait_bounds
+from fencepost_policies.retry import asked_bounds, wait_bounds
 from fencepost_policies.witness import Hearing, contradiction
 from fencepost_schemas.cursor import sendable
 from fencepost_schemas.evidence import Evidence, Fact
@@ -75,7 +75,9 @@ class Follower:
         self._idle_touch_s = idle_touch_s
         self._reached = reached
         self._lineage = Lineage(name, source, shelf, world, owner, reached)
-        self._approach = Approach(source, door, self._lineage, settings.overlap_s, reached)
+        self._approach = Approach(
+            source, door, self._lineage, settings.overlap_s, settings.event_s, world, reached
+        )
         self._tries = 0
         self._silences = 0
         self._strikes = 0
@@ -99,17 +101,22 @@ class Follower:
     async def _connect_for_ever(self) -> None:
         while True:
             await self._lineage.outbox.drained()
-            began_s = self._world.monotonic_s()
+            self._approach.opened_s = None
             before = self._lineage.progress
             ending = await self._connect_once()
             if ending is Ending.REFUSED:
                 continue
-            healthy = self._world.monotonic_s() - began_s >= self._settings.healthy_s
-            if healthy or self._lineage.progress != before:
+            if self._was_healthy() or self._lineage.progress != before:
                 self._tries = 0
             if self._lineage.progress != before:
                 self._silences = 0
             await self._wait()
+
+    def _was_healthy(self) -> bool:
+        """Return True where a stream was open for a while, not where its opening took as long."""
+        opened_s = self._approach.opened_s
+        now_s = self._world.monotonic_s()
+        return opened_s is not None and now_s - opened_s >= self._settings.healthy_s
 
     async def _connect_once(self) -> Ending:
         """Connect, and say how it ended; raise only what stops the source for good."""
@@ -132,14 +139,11 @@ class Follower:
     async def _wait(self) -> None:
         """Wait before the next connection, longer after each one that brought nothing."""
         self._tries += 1
-        bounds = wait_bounds(
-            self._tries,
-            first_s=self._settings.retry_first_s,
-            longest_s=self._settings.retry_longest_s,
-        )
-        asked_s = min(max(self._retry_s, self._wait_s), self._settings.retry_longest_s)
+        longest_s = self._settings.retry_longest_s
+        own = wait_bounds(self._tries, first_s=self._settings.retry_first_s, longest_s=longest_s)
+        bounds = asked_bounds(own, retry_s=self._retry_s, after_s=self._wait_s, longest_s=longest_s)
         self._wait_s = 0.0
-        await asyncio.sleep(max(asked_s, self._world.draw_s(bounds)))
+        await asyncio.sleep(self._world.draw_s(bounds))
 
     async def _touch_while_idle(self) -> None:
         """Rewrite the cursor of a quiet source, well before the stream's age drops it."""

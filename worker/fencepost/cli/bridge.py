@@ -17,6 +17,7 @@ from fencepost.errors import UsageError
 from fencepost.settings import Settings
 from fencepost.settings_file import login_for, source_headers
 from fencepost.transport.http import HttpTransport
+from fencepost.transport.tls import tls_of
 
 
 def bridge(
@@ -37,8 +38,9 @@ def bridge(
     if unknown:
         raise UsageError(f"there is no source {', '.join(unknown)} in the configuration")
     for name in chosen:
-        # A variable that is not set is found out before anything is connected to.
+        # A variable that is not set, or a wrong file, is found out before anything is connected to.
         source_headers(name, settings.sources[name])
+        tls_of(name, settings.sources[name])
     set_up_tracing("bridge")
     run_until_signal(lambda stop: _bridge(settings, chosen, stop))
 
