@@ -98,7 +98,11 @@ class Broker(Login, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How sources are followed. Waits between connections are drawn from doubling bounds."""
+    """How sources are followed. Waits between connections are drawn from doubling bounds.
+
+    Bridges share the sources. One that is gone has its sources taken over once its lease is over;
+    a lease is renewed every `renew_s`, and each bridge looks around three times as often.
+    """
 
     retry_first_s: float = 0.5
     retry_longest_s: float = 60.0
@@ -108,6 +112,8 @@ class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     stall_s: float = 120.0
     overlap_s: float = 3.0
     strikes_max: int = 3
+    lease_s: float = 5.0
+    renew_s: float = 1.5
 
     def __post_init__(self) -> None:
         _check_above_zero(
@@ -118,7 +124,14 @@ class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             headers_s=self.headers_s,
             stall_s=self.stall_s,
             overlap_s=self.overlap_s,
+            lease_s=self.lease_s,
+            renew_s=self.renew_s,
         )
+        if not 3 * self.renew_s <= self.lease_s:
+            raise ValueError(
+                "bridge: 3 x renew_s <= lease_s must hold, but they are "
+                f"{self.renew_s:g}, {self.lease_s:g}"
+            )
         if not self.retry_first_s <= self.retry_longest_s:
             raise ValueError(
                 "bridge: retry_first_s <= retry_longest_s must hold, but they are "
