@@ -167,8 +167,9 @@ class Hearing:
             self.facts.extend(other.facts)
 
     def evidence(self) -> Evidence:
-        fresh = self.cursor is not None and self.cursor.fresh
-        return Evidence(requested=self.cursor, genesis=fresh, facts=tuple(self.facts))
+        cursor = self.cursor
+        genesis = cursor is not None and cursor.fresh and not cursor.rebaselined
+        return Evidence(requested=cursor, genesis=genesis, facts=tuple(self.facts))
 
     def ready(self) -> bool:
         """Return True once waiting longer cannot make the verdict better.

@@ -8,6 +8,7 @@ class Reason(StrEnum):
 
     FIRST_CONNECTION = "first_connection"
     NO_CURSOR = "no_cursor"
+    REBASELINED = "rebaselined"
 
     GENERATION_EQUAL = "generation_equal"
     GENERATION_CHANGED = "generation_changed"
@@ -56,6 +57,7 @@ class Reason(StrEnum):
 _MEANINGS = {
     Reason.FIRST_CONNECTION: "the first connection after init; it continues nothing",
     Reason.NO_CURSOR: "no cursor is stored, and a missing cursor is not a beginning",
+    Reason.REBASELINED: "somebody had it begin anew, at a place of their choice",
     Reason.GENERATION_EQUAL: "the source names the generation that we acknowledged",
     Reason.GENERATION_CHANGED: "the source names another generation",
     Reason.GENERATION_ABSENT: "the source names no generation; silence is not equality",

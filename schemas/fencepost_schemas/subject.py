@@ -124,6 +124,17 @@ class Subjects(msgspec.Struct, frozen=True):
         """The filter over all cursors."""
         return f"{self.prefix}.cursors.*"
 
+    # --- who follows what
+    def roster(self) -> str:
+        return f"{self.prefix}.roster"
+
+    def intention(self, source: str) -> str:
+        return f"{self.prefix}.intentions.{slug(source)}"
+
+    def intentions(self) -> str:
+        """The filter over what is wished of all sources."""
+        return f"{self.prefix}.intentions.*"
+
     # --- the desk
     def question(self, source: str, question: str) -> str:
         return f"{self.prefix}.questions.{slug(source)}.{_checked(_TOKEN, question)}"
@@ -219,6 +230,7 @@ class StreamPlan(msgspec.Struct, frozen=True):
 
 
 EVENTS = "FENCEPOST_EVENTS"
+SOURCES = "FENCEPOST_SOURCES"
 QUESTIONS = "FENCEPOST_QUESTIONS"
 ANSWERS = "FENCEPOST_ANSWERS"
 RETRIES = "FENCEPOST_RETRIES"
@@ -238,6 +250,12 @@ def stream_plans(prefix: str) -> tuple[StreamPlan, ...]:
             age_limited=True,
             atomic=True,
             message_ttl=True,
+        ),
+        StreamPlan(
+            SOURCES,
+            (f"{prefix}.roster", f"{prefix}.intentions.*"),
+            "which bridge follows which source, and what people wish of each",
+            last_per_subject=True,
         ),
         StreamPlan(
             QUESTIONS,

@@ -83,7 +83,7 @@ async def test_every_role_can_do_its_work_with_the_rights_it_has(tmp_path: Path)
         ) as home,
     ):
         await home.init()
-        async with home.bridge(), home.worker(app):
+        async with home.bridge(shares=True), home.worker(app):
             await until(lambda: done == ["a"], "the first task")
 
             async def asked() -> bool:
@@ -166,6 +166,10 @@ async def test_a_worker_cannot_forge_an_answer_nor_a_bridge_a_row(tmp_path: Path
     forbidden = [
         ("worker", "fp.answers.seam-x"),
         ("bridge", "fp.ledger.h.s.d"),
+        ("bridge", "fp.intentions.orders"),
+        ("desk", "fp.intentions.orders"),
+        ("desk", "fp.roster"),
+        ("worker", "fp.roster"),
         ("desk", "fp.events.x"),
         ("desk", "fp.ledger.h.s.d"),
         ("desk", "fp.ledger.identity"),

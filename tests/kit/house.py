@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from fencepost.app import Fencepost
-from fencepost.bridge.run import run_bridge
+from fencepost.bridge.run import follow_alone, run_bridge
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.broker.jetstream import JetStream, connect
 from fencepost.cli.init import InitReport, initialise
@@ -35,6 +35,8 @@ FAST: dict[str, Any] = {
         "retry_longest_s": 0.2,
         "stall_s": 5.0,
         "connects_per_s": 1000.0,
+        "lease_s": 1.5,
+        "renew_s": 0.3,
     },
     "pool": {
         "slots": 16,
@@ -62,17 +64,19 @@ class House:
 
     @asynccontextmanager
     async def bridge(
-        self, reached: Callable[[str], None] = nothing_reached
+        self, reached: Callable[[str], None] = nothing_reached, *, shares: bool = False
     ) -> AsyncIterator[asyncio.Task[None]]:
-        """Run a bridge; the task is its life, and ends with what ended it."""
+        """Run a bridge; the task is its life, and ends with what ended it.
+
+        Unless it `shares` the sources with others, it takes them over at once.
+        """
         connection = await connect(
             self.settings.broker, login_for(self.settings.broker, "bridge"), "bridge"
         )
         transport = HttpTransport(self.settings.bridge)
+        run = run_bridge if shares else follow_alone
         running = asyncio.create_task(
-            run_bridge(
-                self.settings, self.settings.sources, connection, transport, RealWorld(), reached
-            )
+            run(self.settings, self.settings.sources, connection, transport, RealWorld(), reached)
         )
         try:
             yield running

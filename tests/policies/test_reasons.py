@@ -59,6 +59,7 @@ SINCE = {"5": data_digest("{}")}
 CONNECTIONS: dict[Reason, Connection] = {
     Reason.FIRST_CONNECTION: Connection(at(fresh=True, position=None), GOOD, (event("1"),)),
     Reason.NO_CURSOR: Connection(None, GOOD, (event("1"),)),
+    Reason.REBASELINED: Connection(at(fresh=True, rebaselined=True), GOOD, (event("6"),)),
     Reason.GENERATION_EQUAL: Connection(AT_5, GOOD, (event("6"),)),
     Reason.GENERATION_CHANGED: Connection(AT_5, answer(epoch="b"), (event("6"),)),
     Reason.GENERATION_ABSENT: Connection(AT_5, answer(), (event("6"),)),

@@ -100,6 +100,9 @@ class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     `quiet_s` without an event the source is resumed anew beside it, once, and one that has grown to
     `connection_age_s` (a quarter less by chance) is replaced in the same way. Only where a resume
     can be expected to prove itself; the connection goes on until another one has. 0 is never.
+
+    Bridges share the sources. One that is gone has its sources taken over once its lease is over;
+    a lease is renewed every `renew_s`, and each bridge looks around three times as often.
     """
 
     retry_first_s: float = 0.5
@@ -115,6 +118,8 @@ class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     quiet_s: float = 300.0
     connection_age_s: float = 900.0
     strikes_max: int = 3
+    lease_s: float = 5.0
+    renew_s: float = 1.5
 
     def __post_init__(self) -> None:
         _check_above_zero(
@@ -128,7 +133,14 @@ class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             connects_per_s=self.connects_per_s,
             connects_burst=self.connects_burst,
             overlap_s=self.overlap_s,
+            lease_s=self.lease_s,
+            renew_s=self.renew_s,
         )
+        if not 3 * self.renew_s <= self.lease_s:
+            raise ValueError(
+                "bridge: 3 x renew_s <= lease_s must hold, but they are "
+                f"{self.renew_s:g}, {self.lease_s:g}"
+            )
         if not self.retry_first_s <= self.retry_longest_s:
             raise ValueError(
                 "bridge: retry_first_s <= retry_longest_s must hold, but they are "

@@ -171,7 +171,7 @@ class Follower:
         await self._lineage.look_for_ruling()
         cursor = self._lineage.cursor
         asks: tuple[Ask, ...] = ()
-        if refused is None and self._approach.in_session():
+        if refused is None and not cursor.fresh and self._approach.in_session():
             published = await self._lineage.published_since_join()
             asks = self.source.speech.asks(cursor, published)
         given_up = self._silences >= SILENT_PROBES_MAX
