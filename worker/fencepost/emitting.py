@@ -37,9 +37,12 @@ def checked_emission(type: str, key: str, data: object) -> Emission:
 
     `data` goes out as JSON, and bytes as they are.
     """
-    if not 0 < len(type.encode("utf-8", "surrogatepass")) <= TYPE_BYTES_MAX:
+    if (
+        not isinstance(type, str)
+        or not 0 < len(type.encode("utf-8", "surrogatepass")) <= TYPE_BYTES_MAX
+    ):
         raise UsageError(f"emit: type= takes 1 to {TYPE_BYTES_MAX} bytes")
-    if not acceptable(key):
+    if not isinstance(key, str) or not acceptable(key):
         raise UsageError(
             f"emit: key= takes 1 to {KEY_BYTES_MAX} bytes without control characters: only by its "
             "key can an event be told from one that was applied"
