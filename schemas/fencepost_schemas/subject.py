@@ -63,6 +63,24 @@ def lane_of(key: str) -> int:
     return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=1).digest()[0] % LANES
 
 
+APP_PREFIX = "app-"
+_APP_DIGEST_CHARS = 8
+
+
+def app_source(app: str) -> str:
+    """Return the source under whose name an app emits, and asks what is about no other source."""
+    named = APP_PREFIX + slug(app)
+    if len(named) <= SLUG_CHARS_MAX:
+        return named
+    digest = digest_token("app", app, chars=_APP_DIGEST_CHARS)
+    return f"{named[: SLUG_CHARS_MAX - _APP_DIGEST_CHARS - 1].rstrip('-')}-{digest}"
+
+
+def is_app_source(source: str) -> bool:
+    """Return True for a name that only apps have."""
+    return source.startswith(APP_PREFIX)
+
+
 class EventSubject(msgspec.Struct, frozen=True):
     source: str
     generation: str

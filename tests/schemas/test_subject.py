@@ -12,7 +12,9 @@ from fencepost_schemas.subject import (
     BadSubject,
     EventSubject,
     Subjects,
+    app_source,
     digest_token,
+    is_app_source,
     lane_of,
     slug,
     stream_plans,
@@ -310,3 +312,11 @@ def test_a_filter_finds_what_it_is_named_after(pattern: str, subject: str) -> No
 def test_a_filter_finds_nothing_else(pattern: str, subject: str) -> None:
     """A neighbour's messages are not taken along."""
     assert not _matches(pattern, subject)
+
+
+def test_an_app_is_a_source_of_its_own() -> None:
+    """The longest names are cut where a subject ends, and stay apart."""
+    longest = [app_source("a" * 31 + last) for last in "abc"]
+    assert ("app-shop", "app-" + "a" * 28) == (app_source("shop"), app_source("a" * 28))
+    assert 3 == len({slug(one) for one in longest})
+    assert all(map(is_app_source, longest)) and not is_app_source("orders")

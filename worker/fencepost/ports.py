@@ -78,7 +78,10 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 class ConsumerPlan(msgspec.Struct, frozen=True):
-    """A durable pull consumer. The ledger counts attempts, so the broker never gives up."""
+    """A durable pull consumer. The ledger counts attempts, so the broker never gives up.
+
+    `from_now` holds for one that is made: it passes over what was there before.
+    """
 
     stream: str
     name: str
@@ -86,6 +89,7 @@ class ConsumerPlan(msgspec.Struct, frozen=True):
     ack_wait_s: float
     pending_max: int
     replicas: int = 1
+    from_now: bool = False
 
 
 class Pull(Protocol):

@@ -19,7 +19,7 @@ from fencepost_policies.pointer import check_pointer
 from fencepost_policies.redirect import Rule
 from fencepost_schemas.event import KeyScope
 from fencepost_schemas.limits import EVENT_BYTES_MAX, LINE_BYTES_MAX
-from fencepost_schemas.subject import slug
+from fencepost_schemas.subject import is_app_source, slug
 
 DURATION_S_MAX = 30 * 24 * 3600
 Role = Literal["init", "bridge", "worker", "desk"]
@@ -348,7 +348,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     def __post_init__(self) -> None:
         for name in self.sources:
-            slug(name)
+            if is_app_source(slug(name)):
+                raise ValueError(f"sources.{name}: names that begin with app- are those of apps")
         self._check_retention()
 
     def _check_retention(self) -> None:
