@@ -21,6 +21,7 @@ from fencepost.bridge.attempt import Attempt, Heard
 from fencepost.bridge.lineage import Lineage
 from fencepost.bridge.renewal import Renewal
 from fencepost.bridge.shelf import Shelf, nothing_reached
+from fencepost.bridge.strikes import Strikes
 from fencepost.errors import Denied, SourceStopped, Unreachable
 from fencepost.ports import Door, SourceUnreachable, World
 from fencepost.settings import Bridge, Source
@@ -88,8 +89,7 @@ class Follower:
         """How far we were when a quiet source was resumed anew: once is enough for one silence."""
         self._tries = 0
         self._silences = 0
-        self._strikes = 0
-        self._struck_at: tuple[str, int] | None = None
+        self._strikes = Strikes()
         self._retry_s = 0.0
         self._wait_s = 0.0
         self._refused: Hearing | None = None
@@ -375,19 +375,14 @@ class Follower:
 
     def _strike(self, exceeded: SseLimitExceeded) -> None:
         """Count an oversized line or event; one that stays in the way stops the source."""
-        place = self._lineage.progress
-        self._strikes = self._strikes + 1 if place == self._struck_at else 1
-        self._struck_at = place
-        text = (
-            f"{self.name}: the source sent more than {exceeded.bytes_max} bytes in one "
-            f"{exceeded.limit}"
-        )
-        if self._strikes >= self._settings.strikes_max:
+        text = f"{self.name}: the source sent more than {exceeded.bytes_max} bytes in one"
+        count = self._strikes.count(self._lineage.progress)
+        if count >= self._settings.strikes_max:
             raise SourceStopped(
-                f"{text}, {self._strikes} times at the same place: raise "
+                f"{text} {exceeded.limit}, {count} times at the same place: raise "
                 f"sources.{self.name}.{exceeded.limit}_bytes_max, or mend the source"
             )
-        log.error("%s; connection dropped, nothing is lost, trying again", text)
+        log.error("%s %s; dropped, nothing is lost, trying again", text, exceeded.limit)
 
 
 def _now_s() -> float:

@@ -84,8 +84,7 @@ async def _look_around(catalogue: Catalogue, ownership: Ownership, hands: Hands)
         known = {name: one.revision for name, one in catalogue.followable.items()}
         try:
             ours = await ownership.look(known, hands.running, stopped)
-        except BaseException:
-            # It is still to be told, whatever kept us from it.
+        except BaseException:  # it is still to be told, whatever kept us from it
             hands.stopped = {**stopped, **hands.stopped}
             raise
         let_go = await hands.hold({name: catalogue.followable[name] for name in sorted(ours)})
