@@ -14,6 +14,7 @@ from fencepost.ports import SourceResponse, SourceUnreachable
 from fencepost_policies.dialects.dialect import Dialect
 from fencepost_policies.overlap import Ask
 from fencepost_policies.witness import Hearing, contradiction
+from fencepost_schemas.evidence import Fact
 from fencepost_schemas.limits import (
     HELD_BYTES_MAX,
     HELD_FRAMES_MAX,
@@ -140,9 +141,10 @@ class Attempt:
         if not self.hearing.overlap.owing and self._dialect.replayed(frame):
             self._replayed = True
         if not self.wanted(frame):
+            self.noticed(frame, self.hearing)
             return
         self.hearing.arrived(frame)
-        if frame.data is not None and not self.hearing.overlap.repeat:
+        if frame.data is not None and not self.hearing.repeat:
             self.held.append(frame)
             self._held_bytes += len(frame.data)
 
@@ -163,6 +165,10 @@ class Attempt:
         if frame.id_seen and frame.last_event_id in self.skip_ids:
             return False
         return self._dialect.counts(frame)
+
+    def noticed(self, frame: Frame, hearing: Hearing) -> tuple[Fact, ...]:
+        """Have what is no event heard by those to whom it says something; return their facts."""
+        return () if self._dialect.counts(frame) else hearing.noticed(frame)
 
     async def frames(self) -> list[Frame]:
         """Return what has come, waiting for at least one frame; nothing at a proper end.

@@ -28,9 +28,9 @@ from fencepost_policies.judge import judge
 from fencepost_policies.overlap import Ask
 from fencepost_policies.reply import Reply
 from fencepost_policies.retry import wait_bounds
-from fencepost_policies.witness import Hearing, contradiction
+from fencepost_policies.witness import Hearing
 from fencepost_schemas.cursor import sendable
-from fencepost_schemas.evidence import Evidence, Fact
+from fencepost_schemas.evidence import Evidence
 from fencepost_schemas.limits import SILENT_PROBES_MAX
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Frame, SseLimitExceeded
@@ -269,35 +269,47 @@ class Follower:
             await self._lineage.outbox.room()
             while frames := await attempt.frames():
                 for frame in frames:
-                    if attempt.wanted(frame):
-                        hearing = self._take(frame, hearing, attempt)
+                    hearing = self._take(frame, hearing, attempt)
                 await self._lineage.outbox.room()
         except SseLimitExceeded as exceeded:
             self._strike(exceeded)
         finally:
             self._remember_retry(attempt)
+            self._remember_reset(hearing)
         await self._lineage.outbox.drained()
 
     def _take(self, frame: Frame, hearing: Hearing, attempt: Attempt) -> Hearing:
         """Hear the witnesses on one frame and pass it on; return the hearing that goes on."""
+        cursor = self._lineage.cursor
+        if not attempt.wanted(frame):
+            hearing.reopened(attempt.noticed(frame, hearing), cursor, event=False)
+            return hearing
         self._look_at_id(frame)
         facts = hearing.arrived(frame)
-        if contradiction(facts):
-            hearing = self._judge_again(facts, frame, hearing, attempt.asked)
+        against = hearing.reopened(facts, cursor, event=frame.data is not None)
+        if against is not None:
+            hearing = self._judge_again(against, frame, hearing, attempt.asked)
+        elif hearing.repeat:
+            return hearing
         self._lineage.pass_on(frame)
         return hearing
 
     def _judge_again(
-        self, facts: tuple[Fact, ...], frame: Frame, hearing: Hearing, asked: str
+        self, against: Evidence, frame: Frame, hearing: Hearing, asked: str
     ) -> Hearing:
-        """Turn the lineage in the middle of a connection: from this frame on it is another one."""
+        """Turn the lineage in the middle of a connection: from this event on it is another one."""
         lineage = self._lineage
-        evidence = Evidence(requested=lineage.cursor, genesis=False, facts=facts)
-        first = frame if frame.data is not None else None
-        lineage.turn(judge(evidence), first, token=hearing.generation.token, asked=asked)
+        lineage.turn(judge(against), frame, token=hearing.generation.token, asked=asked)
         anew = self.source.speech.hearing(lineage.cursor)
         anew.arrived(frame)
         return anew
+
+    def _remember_reset(self, hearing: Hearing) -> None:
+        """Where the source took something back and brought nothing more, the next connection is
+        judged on that, too: what it brings begins another generation."""
+        if hearing.unsettled:
+            self._refused = self.source.speech.hearing(self._lineage.cursor)
+            self._refused.gave_up(hearing.unsettled)
 
     def _look_at_id(self, frame: Frame) -> None:
         if frame.id_seen and frame.last_event_id and not sendable(frame.last_event_id):
