@@ -31,6 +31,17 @@ def ordinal_of(generation: str) -> int:
     return int(generation.split("-", 1)[0])
 
 
+def places_settled(generation: str, ruling: Ruling | None) -> bool:
+    """Return True if it is settled which generation the places of this one are counted in.
+
+    `ruling` is what a person said of it. The first generation's places are its own, and so are
+    those of one that was accepted, for that takes whatever comes; one that is the same has the
+    places of the one in front of it. Of one that was discarded, or reconciled by key, nobody said
+    whether what was applied before it may come again behind it.
+    """
+    return ordinal_of(generation) == 1 or ruling in (Ruling.SAME, Ruling.ACCEPT)
+
+
 def place(previous: Position | None, frame: Frame) -> Position:
     """Return the position of this event, given the one before it in its generation.
 

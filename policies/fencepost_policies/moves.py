@@ -32,9 +32,12 @@ def start(row: Row | None, given: Given, now_ms: int) -> Plan:
     A handler with a barrier has only claimed then; any other may have begun.
     """
     assert isinstance(given, Arrived | Answered | Verified)
-    begun = row if row is not None else _fresh(given, State.STARTED, now_ms)
-    if isinstance(given, Arrived):
-        begun = _brought_by(begun, given)
+    if row is None:
+        begun = _fresh(given, State.STARTED, now_ms)
+        if isinstance(given, Arrived) and given.action is Action.RUN_ONE_ATTEMPT:
+            begun = msgspec.structs.replace(begun, effect=Effect.ONCE)
+    else:
+        begun = _brought_by(row, given) if isinstance(given, Arrived) else row
     if isinstance(given, Verified) or begun.state in (State.IN_DOUBT, State.REJECTED):
         # A checker or a person says that no attempt so far reached the receiver.
         begun = _unknown_to_the_receiver(begun)

@@ -59,6 +59,8 @@ def fingerprint_of(payload: bytes) -> str:
     return hashlib.sha256(payload).hexdigest()
 
 
+_STANDINGS = {standing.value: standing for standing in Standing}
+_KEY_SCOPES = {scope.value: scope for scope in KeyScope}
 _SOURCES = "/sources/"
 _SAFE = "!#$&'()*+,/:;=?@[]~-._"
 
@@ -119,15 +121,15 @@ def _read(headers: Mapping[str, str], payload: bytes) -> ClassifiedEvent:
     return ClassifiedEvent(
         source=headers["ce-source"].removeprefix(_SOURCES),
         generation=headers["ce-generation"],
-        standing=Standing(headers["ce-standing"]),
-        verdict=Standing(headers["ce-verdict"]),
+        standing=_STANDINGS[headers["ce-standing"]],
+        verdict=_STANDINGS[headers["ce-verdict"]],
         type=_decode(headers["ce-type"]),
         position=_decode(headers["ce-position"]),
         fingerprint=headers["ce-fingerprint"],
         time=_decode(headers["ce-time"]),
         payload=payload,
         key=None if key is None else _decode(key),
-        key_scope=KeyScope(headers["ce-keyscope"]),
+        key_scope=_KEY_SCOPES[headers["ce-keyscope"]],
         namespace=headers.get("ce-namespace", ""),
         content_type=_decode(headers.get("ce-datacontenttype", "")),
         withheld=_decode(headers.get("ce-withheld", "")),

@@ -39,6 +39,7 @@ def slug(text: str) -> str:
     return text
 
 
+@lru_cache(maxsize=NAMES_KNOWN_MAX)
 def checked_generation(text: str) -> str:
     """Return the name of a generation; raise BadSubject for anything else."""
     return _checked(_GENERATION, text)
@@ -166,8 +167,7 @@ class Subjects(msgspec.Struct, frozen=True):
 
     # --- the ledger
     def row(self, handler: str, namespace: str, digest: str) -> str:
-        row = _checked(_TOKEN, digest)
-        return f"{self.prefix}.ledger.{slug(handler)}.{slug(namespace)}.{row}"
+        return _rows_in(self.prefix, handler, namespace) + _checked(_TOKEN, digest)
 
     def rows(self) -> str:
         return f"{self.prefix}.ledger.*.*.*"
@@ -190,6 +190,11 @@ class Subjects(msgspec.Struct, frozen=True):
 
     def ledger_identity(self) -> str:
         return f"{self.prefix}.ledger.identity"
+
+
+@lru_cache(maxsize=NAMES_KNOWN_MAX)
+def _rows_in(prefix: str, handler: str, namespace: str) -> str:
+    return f"{prefix}.ledger.{slug(handler)}.{slug(namespace)}."
 
 
 def _checked(pattern: re.Pattern[str], text: str) -> str:

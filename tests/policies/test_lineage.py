@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fencepost_policies.disposition import standing_under
-from fencepost_policies.lineage import generation_name, ordinal_of, place, turn
+from fencepost_policies.lineage import generation_name, ordinal_of, place, places_settled, turn
 from fencepost_policies.schemes.named import SCHEMES
 from fencepost_policies.schemes.scheme import Scheme
 from fencepost_policies.witness import contradiction
@@ -51,6 +51,17 @@ def test_genesis_begins_the_generation_that_init_made() -> None:
     turned = turn(FRESH, VERDICTS[Standing.GENESIS], FIRST, CHANCE, None)
     assert msgspec.structs.replace(FRESH, fresh=False) == turned.cursor
     assert ("", None) == (turned.parent, turned.gap)
+
+
+@pytest.mark.parametrize("ruling", [None, *QuestionKind.SEAM.rulings])
+def test_places_are_settled_in_the_first_generation_and_by_two_rulings(
+    ruling: Ruling | None,
+) -> None:
+    """Whatever applies nothing by place says nothing of places, either."""
+    assert places_settled(generation_name(1, CHANCE), ruling)
+    expected = ruling in (Ruling.SAME, Ruling.ACCEPT)
+    assert expected == places_settled(generation_name(2, CHANCE), ruling)
+    assert expected == places_settled(generation_name(11, CHANCE), ruling)
 
 
 def test_resumed_keeps_generation_position_and_ring() -> None:

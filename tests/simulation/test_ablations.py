@@ -19,6 +19,7 @@ from fencepost.testing.simulator.scenarios import (
     ghosts,
     haste,
     keyless,
+    keyless_and_late,
     late_claims,
     leaky_joins,
     short_windows,
@@ -54,7 +55,16 @@ def first_violation(plans: Iterable[Plan], invariant: str = "") -> str:
 
 @pytest.mark.parametrize(
     "scenario",
-    [ghosts, late_claims, keyless, leaky_joins, short_windows, wide_joins, haste],
+    [
+        ghosts,
+        late_claims,
+        keyless,
+        keyless_and_late,
+        leaky_joins,
+        short_windows,
+        wide_joins,
+        haste,
+    ],
 )
 def test_a_scenario_is_sound(scenario: Callable[[int], Plan]) -> None:
     """With all rules in place nothing is wrong."""
@@ -112,6 +122,16 @@ def test_an_early_word_that_nothing_happened_is_found_out(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Book, "_check_quarantine", take_anyway)
     assert first_violation(map(haste, range(ABLATION_SEEDS)), "I1")
+
+
+def test_the_same_as_what_is_not_settled_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places that were never said to go on from older ones do not tell what was applied there."""
+
+    async def take_anyway(book: Book, question: Question) -> None:
+        """Let the generation in front be whatever it is."""
+
+    monkeypatch.setattr(Book, "_check_seam_in_front", take_anyway)
+    assert first_violation(map(keyless_and_late, range(ABLATION_SEEDS)), "I1")
 
 
 def test_a_replay_that_began_too_late_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,9 @@ FOUND = {
 
 FOUND_LATER = {
     118: "I4, the oracle's: a join's loss that came late in another generation",
+    452: "I8, the oracle's: a key that came in a later generation to a paused handler",
     1376: "I6, the oracle's: a doubt that waits until its handler's pause is over",
+    1716: "I1: a keyless event came again behind a seam ruled the same as one that was reconciled",
     2347: "I4, the oracle's: the same as 118",
     3024: "I2: a log that holds three events covered a join, and had dropped what was lost at it",
     3519: "I6: a refusal whose worker died before it held, and whose event was ruled the same",

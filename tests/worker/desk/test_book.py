@@ -102,6 +102,18 @@ async def test_a_ruling_that_the_question_does_not_take_is_a_usage_error(
             assert (await home.book.entry(f"{kind}-a")).answer is None
 
 
+async def test_the_same_is_not_taken_where_it_is_not_known_as_what(
+    broker: EmbeddedBroker,
+) -> None:
+    """The record of the seam is gone, and with it the generation in front."""
+    async with house(broker, SOURCE) as home:
+        await home.init()
+        await ask(home, "seam-a")
+        with pytest.raises(NotFine, match="what it goes on from is not known"):
+            await home.book.answer("seam-a", "same", "ada")
+        assert (await home.book.answer("seam-a", "accept", "ada")).ruling is Ruling.ACCEPT
+
+
 async def test_what_cannot_be_an_id_is_a_usage_error(broker: EmbeddedBroker) -> None:
     """Foreign text never becomes a filter that finds another question."""
     async with house(broker, SOURCE) as home:

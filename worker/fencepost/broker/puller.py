@@ -7,7 +7,6 @@ requests are counted, expire at the broker, and are forgotten when the connectio
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import lru_cache
 
 import msgspec
 from nats.aio.msg import Msg
@@ -23,7 +22,6 @@ EXPIRES_S = 20.0
 HEARTBEAT_S = 5.0
 ACK_PREFIX = "$JS.ACK."
 PENDING_MESSAGES_MAX = 65_536
-HEADER_NAMES_KNOWN_MAX = 256
 
 
 class Puller:
@@ -131,15 +129,10 @@ class Puller:
 
 def _delivery(message: Msg) -> Delivery:
     """Return the message without the broker's own headers, which are orders when sent again."""
-    headers = {
-        name: value for name, value in (message.headers or {}).items() if not _is_the_brokers(name)
-    }
+    headers = message.headers or {}
+    for name in [name for name in headers if name[:5].lower() == "nats-"]:
+        del headers[name]
     return Delivery(message.subject, headers, message.data, message.reply, _again(message.reply))
-
-
-@lru_cache(maxsize=HEADER_NAMES_KNOWN_MAX)
-def _is_the_brokers(header: str) -> bool:
-    return header.lower().startswith("nats-")
 
 
 def _again(reply: str) -> bool:

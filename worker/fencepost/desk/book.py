@@ -11,6 +11,7 @@ import msgspec
 from fencepost.clock import RealWorld, iso_time
 from fencepost.errors import NotFine, UsageError
 from fencepost.ports import Broker, Message, NotStored, Stored, World
+from fencepost_policies.lineage import places_settled
 from fencepost_schemas.limits import NOTE_CHARS_MAX
 from fencepost_schemas.question import (
     Answer,
@@ -77,7 +78,7 @@ class Book:
         """Give the first answer, and return it.
 
         Raises UsageError for a ruling that the question does not take, NotFine where somebody was
-        first, with who, when and what, or where another question has to be answered first.
+        first, with who, when and what, or where this cannot be said, or not yet.
         """
         if not actor.isprintable():
             raise UsageError(f"{actor!r} is no name for who answers: use printable characters")
@@ -87,7 +88,6 @@ class Book:
             raise UsageError(f"a {kind} question takes {', '.join(kind.rulings)}; not {ruling!r}")
         if entry.answer is None and ruling == Ruling.SAME:
             await self._check_seam_in_front(entry.question)
-            await self._check_seams_behind(entry.question)
         if entry.answer is None and ruling == Ruling.RETRY:
             await self._check_quarantine(entry.question)
         answer = Answer(
@@ -113,44 +113,38 @@ class Book:
         return answer
 
     async def _check_seam_in_front(self, question: Question) -> None:
-        """Refuse to say "the same" of a generation while the one that it goes on from is open.
+        """Refuse to say "the same" while it is not settled where the generation in front counts.
 
         Events without a key of their own are known by their place in the oldest generation that is
-        the same. Were that one found out later, they would get another key, and be applied again.
+        the same. Were that one found out later, they would get another key; were it never said,
+        what was applied before it would not be known again. Either way it would be applied twice.
+        An answer is final, so what is settled once stays so, whoever answers meanwhile.
         """
         if question.gap is None:
-            return
-        front = seam_question_id(question.source, question.gap.after_generation)
-        subject = self._subjects.question(question.source, front)
-        asked = await self._connection.last(QUESTIONS, subject) is not None
-        if asked and await self._answer_to(front) is None:
             raise NotFine(
-                f"{question.id} goes on from a generation that is in question itself: "
-                f"answer {front} first"
+                f"{question.id}: what it goes on from is not known: answer accept or reconcile"
             )
-
-    async def _check_seams_behind(self, question: Question) -> None:
-        """Refuse to say "the same" of a generation that a later one was said to go on from.
-
-        That was answered before this one was asked about, so its events are known by their place
-        here. They would be known by another one from now on, and be applied again.
-        """
-        entries = await self.entries(answered=True, source=question.source)
-        fronts = {
-            entry.question.generation: entry.question.gap.after_generation
-            for entry in entries
-            if entry.answer is not None
-            and entry.answer.ruling is Ruling.SAME
-            and entry.question.gap is not None
-        }
-        for generation, front in fronts.items():
-            while front in fronts:
-                front = fronts[front]
-            if front == question.generation:
-                raise NotFine(
-                    f"{question.id}: generation {generation} was said to go on from this one, and "
-                    "its events are known by their place here since: answer accept or reconcile"
-                )
+        generation = question.gap.after_generation
+        front = seam_question_id(question.source, generation)
+        answer = await self._answer_to(front)
+        if places_settled(generation, answer.ruling if answer is not None else None):
+            return
+        if answer is not None:
+            raise NotFine(
+                f"{question.id}: {answer.ruling} was said of {generation}, from which it goes on, "
+                "so events without a key that were applied before that one are not known again: "
+                "answer reconcile or discard, or accept if none of them comes"
+            )
+        subject = self._subjects.question(question.source, front)
+        if await self._connection.last(QUESTIONS, subject) is None:
+            raise NotFine(
+                f"{question.id} goes on from {generation}, and nobody has asked about that one: "
+                "answer that first once somebody does, or answer accept or reconcile"
+            )
+        raise NotFine(
+            f"{question.id} goes on from a generation that is in question itself: "
+            f"answer {front} first"
+        )
 
     async def _check_quarantine(self, question: Question) -> None:
         """Refuse to say "it did not happen" while the attempt may still bring it about.

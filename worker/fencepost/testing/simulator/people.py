@@ -51,7 +51,7 @@ class Person:
         ruling = self._ruling(question)
         if ruling is None:
             return
-        # Where somebody was first, or another question has to be answered first, it stands.
+        # Where somebody was first, or this cannot be said (yet), the question stands as it is.
         with contextlib.suppress(NotFine):
             await self.book.answer(question.id, ruling, self._name)
 

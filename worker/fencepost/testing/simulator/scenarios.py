@@ -117,3 +117,21 @@ def keyless(seed: int) -> Plan:
     return msgspec.structs.replace(
         _CALM, seed=seed, source=source, people=True, manner="knowing", heads=2
     )
+
+
+def keyless_and_late(seed: int) -> Plan:
+    """The same with joins that lose: what comes late is announced again behind later seams.
+
+    Two logs, and many cuts: people have much to say of seams, and say different things of them.
+    """
+    plan = keyless(seed)
+    source = msgspec.structs.replace(
+        plan.source,
+        replicas=2,
+        declares_generation=True,
+        restart="random",
+        unknown="410",
+        join="racy",
+        leaks_s=2.0,
+    )
+    return msgspec.structs.replace(plan, source=source, mirror=False, heads=1, tasks=100)
