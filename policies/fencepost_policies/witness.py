@@ -74,6 +74,9 @@ class TokenWitness(Witness, Protocol):
     def token(self) -> str:
         """The token observed on this connection, "" while there is none."""
 
+    def holds(self) -> Iterable[Fact]:
+        """Return what the token is worth in the middle of the connection that named it."""
+
 
 class OverlapProof(Witness, Protocol):
     """The witness that wants back what we had."""
@@ -206,13 +209,14 @@ class Hearing:
         _add(self._against, (fact for fact in facts if fact.finding is Finding.CONTRADICTS))
         if not event or not self._against:
             return None
-        proven = tuple(
+        proven = [
             fact
             for fact in self.facts
             if fact.facet is Facet.IDENTITY and fact.finding is Finding.PROVES
-        )
-        against, self._against = tuple(self._against), []
-        return Evidence(requested=cursor, genesis=False, facts=(*proven, *against))
+        ]
+        facts = (*(proven or self.generation.holds()), *self._against)
+        self._against = []
+        return Evidence(requested=cursor, genesis=False, facts=facts)
 
     @property
     def unsettled(self) -> tuple[Fact, ...]:

@@ -9,7 +9,7 @@ from fencepost_schemas.sse import Frame
 
 
 class InjectedWitness:
-    """Counts lines with an unknown field name, and says so at the next event, once.
+    """Counts lines with an unknown field name, and says so at the next event.
 
     Some servers break a payload at a line end of its own, and what is behind it comes as such a
     line: the event is not whole.
