@@ -5,9 +5,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fencepost_policies.dialects.plain import SCHEMES
 from fencepost_policies.disposition import standing_under
 from fencepost_policies.lineage import generation_name, ordinal_of, place, places_settled, turn
+from fencepost_policies.schemes.named import SCHEMES
 from fencepost_policies.schemes.scheme import Scheme
 from fencepost_policies.witness import contradiction
 from fencepost_policies.witnesses.order import OrderWitness

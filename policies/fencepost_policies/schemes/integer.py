@@ -1,14 +1,18 @@
 """Whole numbers, of any width."""
 
-from fencepost_policies.schemes.scheme import Order
+from fencepost_policies.schemes.scheme import Hole, Order
 
 _DIGITS_MAX = 40
 
 
 class Integer:
-    """Ids are decimal integers that grow; holes are allowed."""
+    """Ids are decimal integers that grow; holes are allowed unless they are dense."""
 
-    name = "integer"
+    ties = False
+
+    def __init__(self, *, dense: bool = False) -> None:
+        self.name = "integer-dense" if dense else "integer"
+        self._dense = dense
 
     def compare(self, earlier: str, later: str) -> Order:
         before, after = number(earlier), number(later)
@@ -23,6 +27,15 @@ class Integer:
         if oldest is None or last is None:
             return None
         return oldest <= last + 1
+
+    def hole(self, earlier: str, later: str) -> Hole | None:
+        before, after = number(earlier), number(later)
+        if not self._dense or before is None or after is None or after <= before:
+            return None
+        return Hole(after - before - 1)
+
+    def generation(self, event_id: str) -> str:
+        return ""
 
 
 def number(text: str) -> int | None:

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from fencepost_policies.dialects.plain import SCHEMES, Dialect
+from fencepost_policies.dialects.plain import Dialect
+from fencepost_policies.schemes.named import SCHEMES
 from fencepost_policies.witness import Opening
 from fencepost_schemas.cursor import Cursor, Position
 from fencepost_schemas.evidence import Facet, Finding
@@ -15,7 +16,7 @@ from fencepost_schemas.standing import Standing
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"scheme": "numbers"}, "scheme 'numbers' is not one of integer, opaque"),
+        ({"scheme": "numbers"}, "scheme 'numbers' is not one of integer, integer-dense"),
         ({"scheme": ""}, "scheme '' is not one of"),
         ({"generation_pointer": "epoch"}, "'epoch' is not a JSON pointer: begin with '/'"),
         ({"type": "method"}, "'method' is not a JSON pointer: begin with '/'"),

@@ -63,7 +63,8 @@ def words(facts: list[Fact]) -> list[Word]:
         # in mid-stream
         (Position("4118"), ["4119", "4120", "5000"], [AFTER]),
         (Position("4118"), ["4119", None, "4120"], [AFTER]),
-        (Position("4118"), ["4119", "4119"], [AFTER, NOT_AFTER]),
+        (Position("4118"), ["4119", "4119"], [AFTER]),
+        (Position("4118"), ["4119", None, "4119"], [AFTER, NOT_AFTER]),
         (Position("4118"), ["4119", "0004119"], [AFTER, NOT_AFTER]),
         (Position("4118"), ["4120", "4119"], [AFTER, NOT_AFTER]),
         (Position("4118"), ["4119", "1", "2"], [AFTER, NOT_AFTER]),
@@ -71,7 +72,7 @@ def words(facts: list[Fact]) -> list[Word]:
         (Position("4118"), ["4119", "x"], [AFTER]),
         (None, ["1", "2"], [MISSING]),
         (None, ["2", "1"], [MISSING, NOT_AFTER]),
-        (None, ["1", "1"], [MISSING, NOT_AFTER]),
+        (None, ["1", "1"], [MISSING]),
         (None, [None, None], [MISSING]),
     ],
 )

@@ -15,6 +15,7 @@ from fencepost.ports import SourceResponse, SourceUnreachable
 from fencepost_policies.dialects.dialect import Dialect
 from fencepost_policies.overlap import Ask
 from fencepost_policies.witness import Hearing, contradiction
+from fencepost_schemas.evidence import Fact
 from fencepost_schemas.limits import (
     HELD_BYTES_MAX,
     HELD_FRAMES_MAX,
@@ -155,9 +156,10 @@ class Attempt:
         if not self.hearing.overlap.owing and self._dialect.replayed(frame):
             self._replayed = True
         if not self.wanted(frame):
+            self.noticed(frame)
             return
         self.hearing.arrived(frame)
-        if frame.data is not None and not self.hearing.overlap.repeat:
+        if frame.data is not None and not self.hearing.repeat:
             self.held.append(frame)
             self._held_bytes += len(frame.data)
 
@@ -178,6 +180,10 @@ class Attempt:
         if frame.id_seen and frame.last_event_id in self.skip_ids:
             return False
         return self._dialect.counts(frame)
+
+    def noticed(self, frame: Frame) -> tuple[Fact, ...]:
+        """Have what is no event heard by those to whom it says something; return their facts."""
+        return () if self._dialect.counts(frame) else self.hearing.noticed(frame)
 
     @property
     def over(self) -> bool:

@@ -30,9 +30,9 @@ from fencepost_policies.overlap import Ask
 from fencepost_policies.renewal import Due, Watch, age_bounds
 from fencepost_policies.reply import Reply
 from fencepost_policies.retry import wait_bounds
-from fencepost_policies.witness import Hearing, contradiction
+from fencepost_policies.witness import Hearing
 from fencepost_schemas.cursor import sendable
-from fencepost_schemas.evidence import Evidence, Fact
+from fencepost_schemas.evidence import Evidence
 from fencepost_schemas.limits import SILENT_PROBES_MAX
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Frame, SseLimitExceeded
@@ -283,6 +283,9 @@ class Follower:
                 watch.looked(_now_s())
                 if due is Due.QUIET:
                     self._quiet_at = self._lineage.progress
+                if attempt.hearing.unsettled:
+                    # It took something back and brought nothing since: there is nothing to keep.
+                    return Ending.RENEWED
                 asks = await self._renewal.asks(due)
                 if asks and self._door.session:
                     # A session has one stream, and a second request might take it away.
@@ -292,9 +295,9 @@ class Follower:
                 renewed = await self._renewal.beside(attempt, asks, due) if asks else None
                 if renewed is None:
                     continue
-                await stack.aclose()
                 self._remember_retry(attempt)
-                attempt, stack = renewed.attempt, renewed.stack
+                old, attempt, stack = stack, renewed.attempt, renewed.stack
+                await old.aclose()
                 if attempt.held or judged != self._lineage.progress:
                     # Otherwise nothing has come since the last verdict, which stands.
                     self._judge(attempt)
@@ -302,6 +305,7 @@ class Follower:
                 watch = self._watch()
         finally:
             self._remember_retry(attempt)
+            self._remember_reset(attempt.hearing)
             await stack.aclose()
         return Ending.CLOSED
 
@@ -325,8 +329,7 @@ class Follower:
             while not attempt.over and (due := watch.due(_now_s())) is None:
                 before = lineage.progress
                 for frame in await attempt.frames(watch.due_at_s):
-                    if attempt.wanted(frame):
-                        self._take(frame, attempt)
+                    self._take(frame, attempt)
                 if lineage.progress != before:
                     watch.heard(_now_s())
                 await lineage.outbox.room()
@@ -340,20 +343,32 @@ class Follower:
 
     def _take(self, frame: Frame, attempt: Attempt) -> None:
         """Hear the witnesses on one frame and pass it on."""
+        hearing, cursor = attempt.hearing, self._lineage.cursor
+        if not attempt.wanted(frame):
+            hearing.reopened(attempt.noticed(frame), cursor, event=False)
+            return
         self._look_at_id(frame)
-        facts = attempt.hearing.arrived(frame)
-        if contradiction(facts):
-            self._judge_again(facts, frame, attempt)
+        facts = hearing.arrived(frame)
+        against = hearing.reopened(facts, cursor, event=frame.data is not None)
+        if against is not None:
+            self._judge_again(against, frame, attempt)
+        elif hearing.repeat:
+            return
         self._lineage.pass_on(frame)
 
-    def _judge_again(self, facts: tuple[Fact, ...], frame: Frame, attempt: Attempt) -> None:
-        """Turn the lineage in the middle of a connection: from this frame on it is another one."""
-        lineage, hearing = self._lineage, attempt.hearing
-        evidence = Evidence(requested=lineage.cursor, genesis=False, facts=facts)
-        first = frame if frame.data is not None else None
-        lineage.turn(judge(evidence), first, token=hearing.generation.token, asked=attempt.asked)
+    def _judge_again(self, against: Evidence, frame: Frame, attempt: Attempt) -> None:
+        """Turn the lineage in the middle of a connection: from this event on it is another one."""
+        lineage, token = self._lineage, attempt.hearing.generation.token
+        lineage.turn(judge(against), frame, token=token, asked=attempt.asked)
         attempt.hearing = self.source.speech.hearing(lineage.cursor)
         attempt.hearing.arrived(frame)
+
+    def _remember_reset(self, hearing: Hearing) -> None:
+        """Where the source took something back and brought nothing more, the next connection is
+        judged on that, too: what it brings begins another generation."""
+        if hearing.unsettled:
+            self._refused = self.source.speech.hearing(self._lineage.cursor)
+            self._refused.gave_up(hearing.unsettled)
 
     def _look_at_id(self, frame: Frame) -> None:
         if frame.id_seen and frame.last_event_id and not sendable(frame.last_event_id):
