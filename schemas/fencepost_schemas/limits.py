@@ -51,6 +51,18 @@ BATCH_BYTES_MAX = 4 * MIB
 BATCH_ATOMIC_MIN = 16
 """Below this many ledger writes a pipelined burst is faster than an atomic batch."""
 
+# --- what one source may make the bridge hold while the broker does not take --------------------
+FLOOD_BYTES_MAX = (
+    (HELD_BYTES_MAX + EVENT_BYTES_MAX)
+    + (READ_AHEAD_BYTES_MAX + EVENT_BYTES_MAX)
+    + (BATCH_BYTES_MAX + READ_AHEAD_BYTES_MAX + EVENT_BYTES_MAX)
+    + 2 * (BATCH_BYTES_MAX + EVENT_BYTES_MAX)
+)
+"""Held until judged; read ahead; waiting to be stored, where all that was read ahead may come on
+top; and on its way to the broker, as messages and as the bytes that the client sends. Each may be
+passed by one event. Text beyond Latin-1 takes Python up to four times the bytes that are counted.
+"""
+
 # --- names --------------------------------------------------------------------------------------
 SLUG_CHARS_MAX = 32
 KEY_BYTES_MAX = 255

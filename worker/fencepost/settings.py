@@ -98,7 +98,13 @@ class Broker(Login, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How sources are followed. Waits between connections are drawn from doubling bounds."""
+    """How sources are followed. Waits between connections are drawn from doubling bounds.
+
+    A connection without a byte for `stall_s` is over; a heartbeat is a byte, but no progress: after
+    `quiet_s` without an event the source is resumed anew beside it, once, and one that has grown to
+    `connection_age_s` (a quarter less by chance) is replaced in the same way. Only where a resume
+    can be expected to prove itself; the connection goes on until another one has. 0 is never.
+    """
 
     retry_first_s: float = 0.5
     retry_longest_s: float = 60.0
@@ -107,6 +113,8 @@ class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     headers_s: float = 60.0
     stall_s: float = 120.0
     overlap_s: float = 3.0
+    quiet_s: float = 300.0
+    connection_age_s: float = 900.0
     strikes_max: int = 3
 
     def __post_init__(self) -> None:
@@ -124,6 +132,15 @@ class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                 "bridge: retry_first_s <= retry_longest_s must hold, but they are "
                 f"{self.retry_first_s:g}, {self.retry_longest_s:g}"
             )
+        for name, limit_s in (
+            ("quiet_s", self.quiet_s),
+            ("connection_age_s", self.connection_age_s),
+        ):
+            if not 0 <= limit_s <= DURATION_S_MAX:
+                raise ValueError(
+                    f"bridge.{name} must be 0, for never, or at most {DURATION_S_MAX}, "
+                    f"not {limit_s:g}"
+                )
         if self.strikes_max < 1:
             raise ValueError("bridge.strikes_max must be at least 1")
 

@@ -72,7 +72,8 @@ class Approach:
         if refused is not None:
             asked = ""
         self._reached("before_connect")
-        response = await stack.enter_async_context(self._door.open(cursor, asked))
+        line = await stack.enter_async_context(AsyncExitStack())
+        response = await line.enter_async_context(self._door.open(cursor, asked))
         self._lineage.keep_session(self._door.session)
         self._reached("opened")
         facts = hearing.opened(Opening(response.status, response.headers, asked))
@@ -87,7 +88,9 @@ class Approach:
             event_bytes_max=self._source.event_bytes_max,
         )
         answer = self._door.answer if self._door.answers else None
-        attempt = Attempt(response, decoder, speech, hearing, ask, asked, answer, self._reached)
+        attempt = Attempt(
+            response, line, decoder, speech, hearing, ask, asked, answer, self._reached
+        )
         stack.push_async_callback(attempt.close)
         return attempt
 
@@ -175,11 +178,11 @@ class Approach:
         frames = audit.held
         ids = frozenset(frame.last_event_id for frame in frames if frame.id_seen)
         attempt.skip_ids = ids
-        attempt.held = _merged(attempt.held, frames)
+        attempt.held = merged(attempt.held, frames)
         hearing.audited(refused="")
 
 
-def _merged(first: list[Frame], second: list[Frame]) -> list[Frame]:
+def merged(first: list[Frame], second: list[Frame]) -> list[Frame]:
     """Return what either connection brought, in the log's order, which both have in part.
 
     What both have holds the two together. Between, what only the second has was lost at the join

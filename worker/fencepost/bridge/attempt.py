@@ -8,6 +8,7 @@ bound the source waits.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from enum import StrEnum
 
 from fencepost.ports import SourceResponse, SourceUnreachable
@@ -43,6 +44,7 @@ class Attempt:
     def __init__(
         self,
         response: SourceResponse,
+        line: AsyncExitStack,
         decoder: Decoder,
         dialect: Dialect,
         hearing: Hearing,
@@ -58,6 +60,7 @@ class Attempt:
         self.skip_ids: frozenset[str] = frozenset()
         """Ids of events that another connection has brought already."""
         self.decoder = decoder
+        self._line = line
         self._dialect = dialect
         self._answer = answer
         self._reached = reached
@@ -71,8 +74,10 @@ class Attempt:
         self._reader = asyncio.create_task(self._read(response))
 
     async def close(self) -> None:
+        """Stop reading and let the response go; `line` is what it is held open on."""
         self._reader.cancel()
         await asyncio.gather(self._reader, return_exceptions=True)
+        await self._line.aclose()
 
     # --- before the verdict
     async def hear_out(self, *, owed_s: float, held_s: float) -> Heard:
@@ -108,15 +113,19 @@ class Attempt:
     async def hear_replay(self, quiet_s: float) -> bool:
         """Hold what comes until the replay is over; return False where it is too long to hold.
 
-        It is over where the source says so, where it is quiet for so long, and at the end.
+        It is over where the source says so, where no event comes for so long, and at the end.
         """
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + quiet_s
         while not self._replayed:
             if self._full():
                 return False
-            frame = await self.next_within(quiet_s)
+            frame = await self._next(deadline_s)
             if frame is None:
                 break
             self._hear(frame)
+            if frame.data is not None:
+                deadline_s = loop.time() + quiet_s
         return True
 
     async def hear_news(self, limit_s: float) -> bool:
@@ -128,6 +137,12 @@ class Attempt:
                 return not self._ended
             self._hear(frame)
         return True
+
+    async def hear_for(self, limit_s: float) -> None:
+        """Hold what comes for so long, or until there is too much of it."""
+        deadline_s = asyncio.get_running_loop().time() + limit_s
+        while not self._full() and (frame := await self._next(deadline_s)) is not None:
+            self._hear(frame)
 
     async def hear_what_came(self) -> None:
         """Hold what has come by now, without waiting for more."""
@@ -141,7 +156,7 @@ class Attempt:
         if not self.hearing.overlap.owing and self._dialect.replayed(frame):
             self._replayed = True
         if not self.wanted(frame):
-            self.noticed(frame, self.hearing)
+            self.noticed(frame)
             return
         self.hearing.arrived(frame)
         if frame.data is not None and not self.hearing.repeat:
@@ -166,16 +181,27 @@ class Attempt:
             return False
         return self._dialect.counts(frame)
 
-    def noticed(self, frame: Frame, hearing: Hearing) -> tuple[Fact, ...]:
+    def noticed(self, frame: Frame) -> tuple[Fact, ...]:
         """Have what is no event heard by those to whom it says something; return their facts."""
-        return () if self._dialect.counts(frame) else hearing.noticed(frame)
+        return () if self._dialect.counts(frame) else self.hearing.noticed(frame)
 
-    async def frames(self) -> list[Frame]:
-        """Return what has come, waiting for at least one frame; nothing at a proper end.
+    @property
+    def over(self) -> bool:
+        """True once the connection is over and all that it brought was taken."""
+        return self._ended and not self._frames
 
-        Raises SourceUnreachable or SseLimitExceeded once all that came before it was taken.
+    @property
+    def waiting(self) -> tuple[Frame, ...]:
+        """What has come and was not taken yet."""
+        return tuple(self._frames)
+
+    async def frames(self, deadline_s: float | None = None) -> list[Frame]:
+        """Return what has come, waiting for at least one frame.
+
+        Nothing comes at a proper end, nor at the deadline (time of the loop). Raises
+        SourceUnreachable or SseLimitExceeded once all that came before it was taken.
         """
-        first = await self._next(None)
+        first = await self._next(deadline_s)
         if first is None:
             self.check()
             return []

@@ -19,6 +19,7 @@ from opentelemetry import trace
 from fencepost.bridge.approach import Approach, TurnedAway
 from fencepost.bridge.attempt import Attempt, Heard
 from fencepost.bridge.lineage import Lineage
+from fencepost.bridge.renewal import Renewal
 from fencepost.bridge.shelf import Shelf, nothing_reached
 from fencepost.errors import Denied, SourceStopped, Unreachable
 from fencepost.ports import Door, SourceUnreachable, World
@@ -26,6 +27,7 @@ from fencepost.settings import Bridge, Source
 from fencepost.telemetry import CONNECT, tracer
 from fencepost_policies.judge import judge
 from fencepost_policies.overlap import Ask
+from fencepost_policies.renewal import Due, Watch, age_bounds
 from fencepost_policies.reply import Reply
 from fencepost_policies.retry import wait_bounds
 from fencepost_policies.witness import Hearing
@@ -50,6 +52,8 @@ class Ending(StrEnum):
     SILENT = "silent"
     """Owed events did not come in time: probe again, a few times."""
     BUSY = "busy"
+    RENEWED = "renewed"
+    """We ended it ourselves, to resume it at once."""
 
 
 class Follower:
@@ -70,12 +74,16 @@ class Follower:
     ) -> None:
         self.name = name
         self.source = source
+        self._door = door
         self._settings = settings
         self._world = world
         self._idle_touch_s = idle_touch_s
         self._reached = reached
         self._lineage = Lineage(name, source, shelf, world, owner, reached)
         self._approach = Approach(source, door, self._lineage, settings.overlap_s, reached)
+        self._renewal = Renewal(self._approach, self._lineage, source)
+        self._quiet_at: tuple[str, int] | None = None
+        """How far we were when a quiet source was resumed anew: once is enough for one silence."""
         self._tries = 0
         self._silences = 0
         self._strikes = 0
@@ -102,13 +110,17 @@ class Follower:
             began_s = self._world.monotonic_s()
             before = self._lineage.progress
             ending = await self._connect_once()
-            if ending is Ending.REFUSED:
-                continue
-            healthy = self._world.monotonic_s() - began_s >= self._settings.healthy_s
-            if healthy or self._lineage.progress != before:
-                self._tries = 0
-            if self._lineage.progress != before:
+            after = self._lineage.progress
+            if after != before:
                 self._silences = 0
+            if ending in (Ending.REFUSED, Ending.RENEWED):
+                continue
+            # A server that begins afresh each time brings events each time, the same ones: only a
+            # lineage that goes on is health.
+            went_on = after[0] == before[0] and after != before
+            lasted = self._world.monotonic_s() - began_s >= self._settings.healthy_s
+            if went_on or lasted:
+                self._tries = 0
             await self._wait()
 
     async def _connect_once(self) -> Ending:
@@ -185,8 +197,7 @@ class Follower:
                     attempt.check()
                     return Ending.CLOSED
                 self._judge(attempt)
-                await self._read_on(attempt)
-        return Ending.CLOSED
+                return await self._go_on(attempt, stack.pop_all())
 
     def _look_at_end(self, attempt: Attempt) -> Heard:
         """Say what a connection amounts to that ended before it could be judged.
@@ -249,12 +260,13 @@ class Follower:
         ):
             # The source itself says that it holds all behind the mark.
             covered = msgspec.structs.replace(covered, doubt="")
-        if covered is None and hearing.overlapped and self._lineage.join_owed:
+        if covered is None and hearing.overlapped and self._lineage.join_owes:
             hearing.uncovered()
         verdict = judge(hearing.evidence())
         self._lineage.turn(
             verdict, first, token=hearing.generation.token, asked=attempt.asked, covered=covered
         )
+        self._renewal.judged(verdict.kind)
         held, attempt.held = attempt.held, []
         late = covered.late if covered is not None and verdict.kind is Standing.RESUMED else 0
         self._lineage.pass_late(held[:late])
@@ -262,47 +274,94 @@ class Follower:
             self._look_at_id(frame)
             self._lineage.pass_on(frame)
 
-    async def _read_on(self, attempt: Attempt) -> None:
-        """Pass on what comes, watched by the same witnesses, until the connection ends."""
-        hearing = attempt.hearing
+    async def _go_on(self, attempt: Attempt, stack: AsyncExitStack) -> Ending:
+        """Read a judged connection to its end, and each one that takes its place."""
         try:
-            await self._lineage.outbox.room()
-            while frames := await attempt.frames():
-                for frame in frames:
-                    hearing = self._take(frame, hearing, attempt)
-                await self._lineage.outbox.room()
-        except SseLimitExceeded as exceeded:
-            self._strike(exceeded)
+            judged = self._lineage.progress
+            watch = self._watch()
+            while due := await self._read_on(attempt, watch):
+                watch.looked(_now_s())
+                if due is Due.QUIET:
+                    self._quiet_at = self._lineage.progress
+                if attempt.hearing.unsettled:
+                    # It took something back and brought nothing since: there is nothing to keep.
+                    return Ending.RENEWED
+                asks = await self._renewal.asks(due)
+                if asks and self._door.session:
+                    # A session has one stream, and a second request might take it away.
+                    if self._renewal.has_proven:
+                        return Ending.RENEWED
+                    continue
+                renewed = await self._renewal.beside(attempt, asks, due) if asks else None
+                if renewed is None:
+                    continue
+                self._remember_retry(attempt)
+                old, attempt, stack = stack, renewed.attempt, renewed.stack
+                await old.aclose()
+                if attempt.held or judged != self._lineage.progress:
+                    # Otherwise nothing has come since the last verdict, which stands.
+                    self._judge(attempt)
+                judged = self._lineage.progress
+                watch = self._watch()
         finally:
             self._remember_retry(attempt)
-            self._remember_reset(hearing)
-        await self._lineage.outbox.drained()
+            self._remember_reset(attempt.hearing)
+            await stack.aclose()
+        return Ending.CLOSED
 
-    def _take(self, frame: Frame, hearing: Hearing, attempt: Attempt) -> Hearing:
-        """Hear the witnesses on one frame and pass it on; return the hearing that goes on."""
-        cursor = self._lineage.cursor
+    def _watch(self) -> Watch:
+        age_s = self._settings.connection_age_s
+        return Watch(
+            age_s=self._world.draw_s(age_bounds(age_s)) if age_s else 0.0,
+            quiet_s=self._settings.quiet_s,
+            now_s=_now_s(),
+            looked=self._quiet_at == self._lineage.progress,
+        )
+
+    async def _read_on(self, attempt: Attempt, watch: Watch) -> Due | None:
+        """Pass on what comes, watched by the same witnesses.
+
+        Return what has come due, None at the end of the connection.
+        """
+        lineage = self._lineage
+        try:
+            await lineage.outbox.room()
+            while not attempt.over and (due := watch.due(_now_s())) is None:
+                before = lineage.progress
+                for frame in await attempt.frames(watch.due_at_s):
+                    self._take(frame, attempt)
+                if lineage.progress != before:
+                    watch.heard(_now_s())
+                await lineage.outbox.room()
+            if not attempt.over:
+                return due
+            attempt.check()
+        except SseLimitExceeded as exceeded:
+            self._strike(exceeded)
+        await lineage.outbox.drained()
+        return None
+
+    def _take(self, frame: Frame, attempt: Attempt) -> None:
+        """Hear the witnesses on one frame and pass it on."""
+        hearing, cursor = attempt.hearing, self._lineage.cursor
         if not attempt.wanted(frame):
-            hearing.reopened(attempt.noticed(frame, hearing), cursor, event=False)
-            return hearing
+            hearing.reopened(attempt.noticed(frame), cursor, event=False)
+            return
         self._look_at_id(frame)
         facts = hearing.arrived(frame)
         against = hearing.reopened(facts, cursor, event=frame.data is not None)
         if against is not None:
-            hearing = self._judge_again(against, frame, hearing, attempt.asked)
+            self._judge_again(against, frame, attempt)
         elif hearing.repeat:
-            return hearing
+            return
         self._lineage.pass_on(frame)
-        return hearing
 
-    def _judge_again(
-        self, against: Evidence, frame: Frame, hearing: Hearing, asked: str
-    ) -> Hearing:
+    def _judge_again(self, against: Evidence, frame: Frame, attempt: Attempt) -> None:
         """Turn the lineage in the middle of a connection: from this event on it is another one."""
-        lineage = self._lineage
-        lineage.turn(judge(against), frame, token=hearing.generation.token, asked=asked)
-        anew = self.source.speech.hearing(lineage.cursor)
-        anew.arrived(frame)
-        return anew
+        lineage, token = self._lineage, attempt.hearing.generation.token
+        lineage.turn(judge(against), frame, token=token, asked=attempt.asked)
+        attempt.hearing = self.source.speech.hearing(lineage.cursor)
+        attempt.hearing.arrived(frame)
 
     def _remember_reset(self, hearing: Hearing) -> None:
         """Where the source took something back and brought nothing more, the next connection is
@@ -340,6 +399,10 @@ class Follower:
                 f"sources.{self.name}.{exceeded.limit}_bytes_max, or mend the source"
             )
         log.error("%s; connection dropped, nothing is lost, trying again", text)
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _first(together: BaseExceptionGroup) -> BaseException:

@@ -70,9 +70,9 @@ class Lineage:
         )
 
     @property
-    def join_owed(self) -> bool:
-        """True where an earlier join is still to be looked at again."""
-        return self._source.speech.covers and owed_since(self.cursor) > 0
+    def join_owes(self) -> int:
+        """How many events were published behind a join that is still to be looked at again."""
+        return owed_since(self.cursor) if self._source.speech.covers else 0
 
     async def published_since_join(self) -> dict[str, str] | None:
         """Return what was published behind the join that is to be covered, by position.
@@ -159,6 +159,14 @@ class Lineage:
                 "%s: what came since the last connection began could not be read again, so nobody "
                 "can say whether its step from replayed to live events lost any between %s and %s: "
                 "have the source keep more, or declare its join",
+                self.name,
+                gap.after_position,
+                gap.before_position,
+            )
+        elif gap is not None and covered is not None and not covered.late:
+            log.info(
+                "%s: whether the last connection lost any between %s and %s nobody can tell: "
+                "it is the first one of its generation",
                 self.name,
                 gap.after_position,
                 gap.before_position,

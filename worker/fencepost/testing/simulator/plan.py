@@ -162,7 +162,14 @@ def settings_for(plan: Plan) -> Settings:
         speech["window_header"] = WINDOW_HEADER
     document = {
         "app": "simulated",
-        "bridge": {"retry_first_s": 0.2, "retry_longest_s": 4.0, "stall_s": 15.0},
+        "bridge": {
+            "retry_first_s": 0.2,
+            "retry_longest_s": 4.0,
+            "stall_s": 15.0,
+            # Seeds found what they found without it.
+            "quiet_s": 0.0,
+            "connection_age_s": 0.0,
+        },
         "pool": {
             "slots": 6,
             "handler_timeout_s": HANDLER_TIMEOUT_S,

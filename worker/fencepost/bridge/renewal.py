@@ -1,0 +1,139 @@
+"""Resume a source anew beside a connection that has grown old or quiet.
+
+The connection that we have was judged and goes on. So the new one takes its place only where it
+proves that it continues the lineage; what either of the two has brought meanwhile is kept. Doubt
+about the new one is no reason to let go of the old one, with one exception: where the old one is
+quiet and the source, which has honoured a resume before, now answers with another stream.
+"""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+
+from fencepost.bridge.approach import Approach, TurnedAway, merged
+from fencepost.bridge.attempt import Attempt, Heard
+from fencepost.bridge.lineage import Lineage
+from fencepost.ports import SourceUnreachable
+from fencepost.settings import Source
+from fencepost_policies.judge import judge
+from fencepost_policies.overlap import Ask
+from fencepost_policies.renewal import Due, provable
+from fencepost_policies.witness import contradiction
+from fencepost_schemas.cursor import Cursor
+from fencepost_schemas.limits import AUDIT_QUIET_S, COVER_EVENTS_MAX
+from fencepost_schemas.sse import Frame
+from fencepost_schemas.standing import Standing
+
+log = logging.getLogger("fencepost.bridge")
+
+RENEWAL_S_MAX = 10.0
+"""The old connection is not read while the new one is heard."""
+
+
+class Renewed:
+    """A connection that takes the place of another; `stack` holds it open."""
+
+    def __init__(self, attempt: Attempt, stack: AsyncExitStack) -> None:
+        self.attempt = attempt
+        self.stack = stack
+
+
+class Renewal:
+    """How the connections of one source are renewed. `judged` tells it what resumes have shown."""
+
+    def __init__(self, approach: Approach, lineage: Lineage, source: Source) -> None:
+        self._proven = ""
+        self._approach = approach
+        self._lineage = lineage
+        self._speech = source.speech
+
+    def judged(self, verdict: Standing) -> None:
+        """Remember that a resume has proven itself, if it has."""
+        if verdict is Standing.RESUMED:
+            self._proven = self._lineage.cursor.generation
+
+    async def asks(self, due: Due) -> tuple[Ask, ...]:
+        """Return what to ask for; nothing where that cannot be expected to prove anything."""
+        if due is Due.AGE and self._lineage.join_owes > COVER_EVENTS_MAX:
+            # It is anything but quiet, and the resume could only say that nobody can look again.
+            return ()
+        await self._lineage.outbox.drained()
+        await self._lineage.look_for_ruling()
+        cursor = self._lineage.cursor
+        if not self._approach.in_session() or not _ends_with_id(cursor):
+            return ()
+        asks = self._speech.asks(cursor, await self._lineage.published_since_join())
+        return asks if provable(asks, self.has_proven) else ()
+
+    async def beside(self, old: Attempt, asks: tuple[Ask, ...], due: Due) -> Renewed | None:
+        """Return the connection that is to take the place of `old`, None where that goes on."""
+        stack = AsyncExitStack()
+        try:
+            async with asyncio.timeout(RENEWAL_S_MAX):
+                new = await self._resume(stack, old, asks, due)
+        except TimeoutError:
+            new = None
+        except (SourceUnreachable, TurnedAway) as error:
+            log.info("%s: resumed beside the connection that we have: %s", self._name, error)
+            new = None
+        except BaseException:
+            await stack.aclose()
+            raise
+        if new is None:
+            await stack.aclose()
+            log.info("%s: a resume proved nothing; the connection goes on", self._name)
+            return None
+        log.info("%s: resumed anew (%s)", self._name, due)
+        return Renewed(new, stack)
+
+    @property
+    def _name(self) -> str:
+        return self._lineage.name
+
+    @property
+    def has_proven(self) -> bool:
+        """True where a resume has proven itself in this generation."""
+        return self._proven == self._lineage.cursor.generation
+
+    async def _resume(
+        self, stack: AsyncExitStack, old: Attempt, asks: tuple[Ask, ...], due: Due
+    ) -> Attempt | None:
+        new, heard = await self._approach.probe(stack, asks, None)
+        if heard is Heard.SILENT or (heard is Heard.ENDED and not new.held):
+            return None
+        await self._approach.audit(stack, new)
+        if self._speech.join == "unknown":
+            # What falls between its replay and its live events comes on the old one meanwhile.
+            await new.hear_for(AUDIT_QUIET_S)
+        verdict = judge(new.hearing.evidence())
+        if verdict.kind is Standing.RESUMED:
+            self.judged(verdict.kind)
+            return new if self._brings_all(new, old) else None
+        another = verdict.kind is Standing.REORIGINATED and self.has_proven
+        quiet = due is Due.QUIET and not _events(old)
+        return new if another and quiet and new.held else None
+
+    def _brings_all(self, new: Attempt, old: Attempt) -> bool:
+        """Take over what came on the old connection meanwhile; return False where that cannot be.
+
+        An event without an id of its own cannot be told from its repeat, and one that speaks
+        against the lineage is for the old connection's own witnesses to say.
+        """
+        events = _events(old)
+        anew = self._speech.hearing(self._lineage.cursor)
+        facts = [fact for frame in old.waiting for fact in anew.arrived(frame)]
+        if contradiction(facts) or not all(frame.id_seen for frame in events):
+            return False
+        new.held = merged(events, new.held)
+        new.skip_ids |= {frame.last_event_id for frame in events}
+        return True
+
+
+def _events(old: Attempt) -> list[Frame]:
+    """Return the events that came on a connection and were not taken yet."""
+    return [frame for frame in old.waiting if frame.data is not None and old.wanted(frame)]
+
+
+def _ends_with_id(cursor: Cursor) -> bool:
+    """Return False where the last events had no id of their own, so that no resume covers them."""
+    return cursor.position is not None and not cursor.position.ordinal
