@@ -30,7 +30,8 @@ class ClassifiedEvent(msgspec.Struct, frozen=True):
     `key` is the source's idempotency key, None where it has none. `verdict` is the connection's
     own verdict, `standing` the lineage's. `namespace` is where the key is unique: the source's
     name, unless sources were declared to share their business ids. `withheld` names why the
-    payload was left behind ("too_large"); `size` then still tells how long it was.
+    payload was left behind ("too_large"); `size` then still tells how long it was. `snapshot` holds
+    for a piece of the source's state, which is not what comes next.
     """
 
     source: str
@@ -48,6 +49,7 @@ class ClassifiedEvent(msgspec.Struct, frozen=True):
     content_type: str = "application/json"
     withheld: str = ""
     size: int = 0
+    snapshot: bool = False
 
 
 class BadEvent(ValueError):
@@ -96,6 +98,8 @@ def headers_of(event: ClassifiedEvent) -> dict[str, str]:
     if event.withheld:
         headers["ce-withheld"] = _encode(event.withheld)
         headers["ce-size"] = str(event.size)
+    if event.snapshot:
+        headers["ce-snapshot"] = "true"
     return headers
 
 
@@ -134,4 +138,5 @@ def _read(headers: Mapping[str, str], payload: bytes) -> ClassifiedEvent:
         content_type=_decode(headers.get("ce-datacontenttype", "")),
         withheld=_decode(headers.get("ce-withheld", "")),
         size=int(headers.get("ce-size", "0")),
+        snapshot=headers.get("ce-snapshot") == "true",
     )

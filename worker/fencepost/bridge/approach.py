@@ -4,6 +4,7 @@ All of them are closed with the stack that they are opened on; which of them is 
 here, and what it means is the judge's.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -46,6 +47,8 @@ class Approach:
         overlap_s: float,
         reached: Callable[[str], None],
     ) -> None:
+        self.heard_s: float | None = None
+        """When the connection that was judged last still brought something (time of the loop)."""
         self.spoke = False
         """True once the source has answered with a stream in this process."""
         self._source = source
@@ -76,7 +79,9 @@ class Approach:
         response = await line.enter_async_context(self._door.open(cursor, asked))
         self._lineage.keep_session(self._door.session)
         self._reached("opened")
-        facts = hearing.opened(Opening(response.status, response.headers, asked))
+        away_s = asyncio.get_running_loop().time() - self.heard_s if self.heard_s else None
+        opening = Opening(response.status, response.headers, asked, away_s=away_s)
+        facts = hearing.opened(opening)
         reset = any(fact.reason is Reason.RESET_STATUS for fact in facts)
         reading = read_reply(response.status, response.headers, asked=bool(asked), reset=reset)
         if reading.reply is not Reply.STREAM:
