@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from enum import StrEnum
 
+from fencepost.bridge.pace import Pace
 from fencepost.ports import SourceResponse, SourceUnreachable
-from fencepost_policies.dialects.dialect import Dialect
+from fencepost_policies.dialects.dialect import Speech
 from fencepost_policies.overlap import Ask
 from fencepost_policies.witness import Hearing, contradiction
 from fencepost_schemas.evidence import Fact
@@ -46,11 +47,12 @@ class Attempt:
         response: SourceResponse,
         line: AsyncExitStack,
         decoder: Decoder,
-        dialect: Dialect,
+        dialect: Speech,
         hearing: Hearing,
         ask: Ask | None,
         asked: str,
         answer: Callable[[Frame], Awaitable[None]] | None,
+        pace: Pace,
         reached: Callable[[str], None],
     ) -> None:
         self.hearing = hearing
@@ -62,7 +64,9 @@ class Attempt:
         self.decoder = decoder
         self._line = line
         self._dialect = dialect
+        self._reading = dialect.reading(ask)
         self._answer = answer
+        self._pace = pace
         self._reached = reached
         self._held_bytes = 0
         self._replayed = False
@@ -246,6 +250,9 @@ class Attempt:
                     for frame in frames:
                         await self._answer(frame)
                 await self._add(frames)
+                # What is not read because nobody takes it is not the source's delay.
+                now_s = asyncio.get_running_loop().time()
+                self._pace.look(frames, unfinished=self.decoder.unfinished, now_s=now_s)
         except SseLimitExceeded as exceeded:
             await self._add(exceeded.frames)
             self._failure = exceeded
@@ -255,7 +262,8 @@ class Attempt:
             self._ended = True
             self._changed.notify_all()
 
-    async def _add(self, frames: Sequence[Frame]) -> None:
+    async def _add(self, sent: Sequence[Frame]) -> None:
+        frames = self._reading.read(sent)
         async with self._changed:
             self._frames.extend(frames)
             self._frames_bytes += sum(_size(frame) for frame in frames)
