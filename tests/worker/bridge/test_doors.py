@@ -80,7 +80,7 @@ async def test_a_body_is_posted() -> None:
 
 
 async def test_no_position_is_logged_or_told(caplog: pytest.LogCaptureFixture) -> None:
-    """A cursor may open another's backlog: it is in no log line of any level, and no error."""
+    """A cursor may open another's backlog: it is in no log line and no error, at any level."""
     caplog.set_level(logging.DEBUG)
     ask = {"in": "query", "name": "since"}
     async with ScriptedSource(Reply(status=410)) as source:
