@@ -5,7 +5,7 @@ Every named dialect is one of these, in Python or in TOML, and so is whatever a 
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -37,13 +37,20 @@ class Dialect(plain.Dialect, frozen=True, forbid_unknown_fields=True):
 
     `ask` is how a position is asked for. `position_control` is where the position of an event is
     that comes in a control event right behind it. With `placed_only`, what names no position is no
-    event. Without `resumable` each connection begins anew, and is said to. `key` is where the
-    idempotency key is, for sources that do not say it.
+    event; with `typed_only`, what has no type. Where types are in the data, `ignore` names those.
+    Without `resumable` each connection begins anew, and is said to. `key` is where the idempotency
+    key is, for sources that do not say it.
+
+    `greeting` are messages without which nothing comes; they are posted where the data of the event
+    `endpoint_event` says.
     """
 
     ask: Asking = Asking()
     position_control: str = ""
     placed_only: bool = False
+    typed_only: bool = False
+    endpoint_event: str = ""
+    greeting: tuple[dict[str, Any], ...] = ()
     resumable: bool = True
     key: str = ""
     about: About = About()
@@ -53,6 +60,8 @@ class Dialect(plain.Dialect, frozen=True, forbid_unknown_fields=True):
         check_pointer(self.key)
         if self.position_control and not self.control_events:
             raise ValueError("position_control needs control_events, the types that it is in")
+        if bool(self.endpoint_event) != bool(self.greeting):
+            raise ValueError("endpoint_event and greeting come together")
         if self.generation_secret and GENERATION in f"{self.ask.template}{self.ask.json}":
             raise ValueError(
                 f"{GENERATION} cannot be sent: generation_secret keeps only its digest"
@@ -106,8 +115,14 @@ class Dialect(plain.Dialect, frozen=True, forbid_unknown_fields=True):
         return Placing(places, self.type_of, ask.position.id if ask is not None else "")
 
     def counts(self, frame: Frame) -> bool:
-        placed = frame.id_seen or not self.placed_only
-        return placed and super().counts(frame) and not self.advances(frame)
+        if not super().counts(frame) or self.advances(frame):
+            return False
+        if self.placed_only and not frame.id_seen:
+            return False
+        if not self.typed_only and (self.type == IN_ID or not self.ignore):
+            return True
+        type = self.type_of(frame)
+        return type not in self.ignore and (bool(type) or not self.typed_only)
 
     def advances(self, frame: Frame) -> bool:
         """Return True if this frame is no event of the source, but moves its position."""
