@@ -11,7 +11,7 @@ import msgspec
 
 from fencepost_policies.dialects import plain
 from fencepost_policies.dialects.asking import GENERATION, Asking
-from fencepost_policies.dialects.places import IN_ID, AsSent, Places, Placing, Reading
+from fencepost_policies.dialects.places import IN_ID, AsSent, InTurn, Places, Placing, Reading
 from fencepost_policies.overlap import Ask
 from fencepost_policies.pointer import check_pointer
 from fencepost_policies.witness import Hearing
@@ -82,7 +82,6 @@ class Dialect(plain.Dialect, frozen=True, forbid_unknown_fields=True):
             self.position_control if behind else self.position,
             () if behind else self.position_events,
             self.position_pattern,
-            self.bookmarks,
             self.control_events if behind else (),
         )
 
@@ -105,14 +104,21 @@ class Dialect(plain.Dialect, frozen=True, forbid_unknown_fields=True):
         hearing = super().hearing(cursor, ask, last_chance=last_chance)
         if self.resumable:
             return hearing
-        return Hearing(cursor, NoResumption(cursor), (), hearing.overlap)
+        return Hearing(cursor, NoResumption(cursor), hearing.witnesses[1:-1], hearing.overlap)
 
     def reading(self, ask: Ask | None) -> Reading:
         """Return a reading for one connection, which was opened with this ask."""
+        placing = self._placing(ask)
+        marks = self.snapshot_until, self.snapshot_until_data, self.snapshot_until_control
+        if self.snapshot_events or any(marks):
+            return InTurn(placing, self.snapshots())
+        return placing
+
+    def _placing(self, ask: Ask | None) -> Reading:
         places = self.places
         if places == Places(IN_ID):
             return AsSent()
-        return Placing(places, self.type_of, ask.position.id if ask is not None else "")
+        return Placing(places, ask.position.id if ask is not None else "")
 
     def counts(self, frame: Frame) -> bool:
         if not super().counts(frame) or self.advances(frame):
@@ -126,8 +132,8 @@ class Dialect(plain.Dialect, frozen=True, forbid_unknown_fields=True):
 
     def advances(self, frame: Frame) -> bool:
         """Return True if this frame is no event of the source, but moves its position."""
+        if not frame.id_seen or frame.data is None:
+            return False
         if self.position_control and frame.event in self.control_events:
             return True
-        if not self.bookmarks:
-            return False
-        return (frame.event if frame.data is None else self.type_of(frame)) in self.bookmarks
+        return bool(self.bookmarks) and self.type_of(frame) in self.bookmarks

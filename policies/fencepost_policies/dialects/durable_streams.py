@@ -24,7 +24,7 @@ DATA, CONTROL = "data", "control"
 
 
 class Dialect(described.Dialect, frozen=True, forbid_unknown_fields=True):
-    def reading(self, ask: Ask | None) -> Reading:
+    def _placing(self, ask: Ask | None) -> Reading:
         return MessageReading(self, ask)
 
 
@@ -38,7 +38,7 @@ class MessageReading:
 
     def __init__(self, dialect: Dialect, ask: Ask | None) -> None:
         asked = ask.position.id if ask is not None else ""
-        self._placing = Placing(dialect.places, dialect.type_of, asked)
+        self._placing = Placing(dialect.places, asked)
         self._volatile = dialect.volatile
         self._owed = deque(_owed_by(ask) if ask is not None else ())
 

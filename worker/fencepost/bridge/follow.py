@@ -350,6 +350,7 @@ class Follower:
         hearing, cursor = attempt.hearing, self._lineage.cursor
         if not attempt.wanted(frame):
             hearing.reopened(attempt.noticed(frame), cursor, event=False)
+            self._lineage.pass_over(frame)
             return
         self._look_at_id(frame)
         facts = hearing.arrived(frame)

@@ -214,8 +214,6 @@ class Lineage:
     def pass_on(self, frame: Frame) -> None:
         """Move the lineage on by one event, which will be stored with it."""
         if frame.data is None:
-            if frame.id_seen and self._source.speech.advances(frame):
-                self._advance(frame)
             return
         position = place(self.cursor.position, frame)
         mark = Mark(position, digest_of(frame, self._source.speech.volatile))
@@ -228,11 +226,12 @@ class Lineage:
         self.cursor = anchored(moved, mark)
         self._store(frame, self.cursor)
 
-    def _advance(self, frame: Frame) -> None:
-        """Move the position without an event; it is stored with what comes next."""
-        position = place(self.cursor.position, frame)
-        if not position.ordinal:
-            self.cursor = msgspec.structs.replace(self.cursor, position=position)
+    def pass_over(self, frame: Frame) -> None:
+        """Take notice of what is no event; a move of the position is stored with what comes next."""
+        if self._source.speech.advances(frame):
+            position = place(self.cursor.position, frame)
+            if not position.ordinal:
+                self.cursor = msgspec.structs.replace(self.cursor, position=position)
 
     def _store(self, frame: Frame, place_of: Cursor) -> None:
         """Have a frame stored as the event where `place_of` stands, and our cursor with it."""
