@@ -40,10 +40,7 @@ class GreetingDoor:
         if self._greeted or frame.event != self._dialect.endpoint_event or frame.data is None:
             return
         self._greeted = True
-        target = urljoin(self._url, frame.data.strip())
-        if _origin(target) != _origin(self._url):
-            # The configured headers may be credentials, and are for the source alone.
-            raise SourceUnreachable("names another origin as the place to send messages to")
+        target = _within_origin(self._url, frame.data.strip())
         for message in self._dialect.greeting:
             await self._post(target, msgspec.json.encode(message))
 
@@ -58,11 +55,22 @@ class GreetingDoor:
                 raise SourceUnreachable(f"answered a message with {response.status}")
 
 
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    """Return scheme, host and port; raise SourceUnreachable for what is no url."""
+def _within_origin(url: str, said: str) -> str:
+    """Return the url that a source names, if it is of the source's own origin.
+
+    The configured headers may be credentials, and are for the source alone. Raises
+    SourceUnreachable for another origin, and for what is no url.
+    """
     try:
-        parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+        target = urljoin(url, said)
+        within = _origin(target) == _origin(url)
     except ValueError:
         raise SourceUnreachable("names no url as the place to send messages to") from None
-    return parts.scheme, parts.hostname, port
+    if not within:
+        raise SourceUnreachable("names another origin as the place to send messages to")
+    return target
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)

@@ -227,7 +227,7 @@ class Lineage:
         self._store(frame, self.cursor)
 
     def pass_over(self, frame: Frame) -> None:
-        """Take notice of what is no event; a move of the position is stored with what comes next."""
+        """Take note of what is no event; a move of the position is stored with what comes next."""
         if self._source.speech.advances(frame):
             position = place(self.cursor.position, frame)
             if not position.ordinal:
