@@ -55,7 +55,7 @@ def test_the_example_in_python(tmp_path: Path) -> None:
     assert (False, True) == (speech.counts(hello), speech.counts(paid))
     assert "paid" == speech.type_of(paid)
     with pytest.raises(UsageError, match="there is no dialect 'batched'"):
-        with_dialects(settings)
+        with_dialects(load_settings(file, {}, {}))
 
 
 def test_a_python_dialect_takes_twenty_lines() -> None:

@@ -5,8 +5,9 @@ now (`streamNextOffset`), and `?offset=` asks for what is behind that. A replay 
 what came in several, so each message is an event here, and one that comes back is known by its
 bytes.
 
-An offset of the future, or of a stream that was deleted and made again, is clamped without a word;
-the overlap finds that out. What retention has removed is refused with 410.
+An offset of the future, or of a stream that was deleted and made again, is clamped: the first
+control event then names a place before the one that was asked for. Once the new stream has passed
+it, only the overlap finds that out. What retention has removed is refused with 410.
 """
 
 from collections import deque
@@ -104,6 +105,8 @@ DIALECT = Dialect(
     scheme="lexicographic",
     control_events=(CONTROL,),
     position_control="/streamNextOffset",
+    resume_control="/streamNextOffset",
+    end_control="/streamClosed",
     ask=Asking(where="query", name="offset", now="now", earliest="-1", anew="earliest"),
     about=described.About(
         server="Durable Streams",

@@ -220,7 +220,7 @@ EXPECTED: dict[str, dict[str, Standing]] = {
     "durable_streams": {
         **PROVEN,
         "missed past the log": REORIGINATED,
-        "restarted, and empty": UNVERIFIABLE,
+        "restarted, and empty": REORIGINATED,
         "restarted, with fewer": REORIGINATED,
         "restarted, with more": REORIGINATED,
     },
