@@ -246,18 +246,7 @@ class Attempt:
     async def _read(self, response: SourceResponse) -> None:
         """Read ahead, within bounds, until the connection ends."""
         try:
-            async for chunk in response.chunks():
-                frames = self.decoder.feed(chunk)
-                if self._answer is not None:
-                    for frame in frames:
-                        await self._answer(frame)
-                await self._add(frames)
-                # What is not read because nobody takes it is not the source's delay.
-                now_s = asyncio.get_running_loop().time()
-                self._pace.look(frames, unfinished=self.decoder.unfinished, now_s=now_s)
-        except SseLimitExceeded as exceeded:
-            await self._add(exceeded.frames)
-            self._failure = exceeded
+            await self._read_frames(response)
         except SourceUnreachable as broken:
             self._failure = broken
         # A dialect may be the user's own code. Whatever it raises is told to whoever reads on; if
@@ -271,6 +260,21 @@ class Attempt:
         async with self._changed:
             self._ended = True
             self._changed.notify_all()
+
+    async def _read_frames(self, response: SourceResponse) -> None:
+        try:
+            async for chunk in response.chunks():
+                frames = self.decoder.feed(chunk)
+                if self._answer is not None:
+                    for frame in frames:
+                        await self._answer(frame)
+                await self._add(frames)
+                # What is not read because nobody takes it is not the source's delay.
+                now_s = asyncio.get_running_loop().time()
+                self._pace.look(frames, unfinished=self.decoder.unfinished, now_s=now_s)
+        except SseLimitExceeded as exceeded:
+            await self._add(exceeded.frames)
+            self._failure = exceeded
 
     async def _add(self, sent: Sequence[Frame]) -> None:
         frames = self._reading.read(sent)

@@ -32,7 +32,6 @@ from fencepost_policies.renewal import Due, Watch, age_bounds
 from fencepost_policies.reply import Reply
 from fencepost_policies.retry import asked_bounds, wait_bounds
 from fencepost_policies.witness import Hearing
-from fencepost_schemas.cursor import sendable
 from fencepost_schemas.evidence import Evidence
 from fencepost_schemas.limits import SILENT_PROBES_MAX
 from fencepost_schemas.reason import Reason
@@ -275,7 +274,6 @@ class Follower:
         late = covered.late if covered is not None and verdict.kind is Standing.RESUMED else 0
         self._lineage.pass_late(held[:late])
         for frame in held[late:]:
-            self._look_at_id(frame)
             self._lineage.pass_on(frame)
 
     async def _go_on(self, attempt: Attempt, stack: AsyncExitStack) -> Ending:
@@ -352,14 +350,12 @@ class Follower:
             hearing.reopened(attempt.noticed(frame), cursor, event=False)
             self._lineage.pass_over(frame)
             return
-        self._look_at_id(frame)
         facts = hearing.arrived(frame)
         against = hearing.reopened(facts, cursor, event=frame.data is not None)
         if against is not None:
             self._judge_again(against, frame, attempt)
-        elif hearing.repeat:
-            return
-        self._lineage.pass_on(frame)
+        if against is not None or not hearing.repeat:
+            self._lineage.pass_on(frame)
 
     def _judge_again(self, against: Evidence, frame: Frame, attempt: Attempt) -> None:
         """Turn the lineage in the middle of a connection: from this event on it is another one."""
@@ -374,15 +370,6 @@ class Follower:
         if hearing.unsettled:
             self._refused = self.source.speech.hearing(self._lineage.cursor)
             self._refused.gave_up(hearing.unsettled)
-
-    def _look_at_id(self, frame: Frame) -> None:
-        if frame.id_seen and frame.last_event_id and not sendable(frame.last_event_id):
-            log.error(
-                "%s: the source sent an id of %d characters that no request can send back; "
-                "a break right behind it will be unverifiable: mend the source's ids",
-                self.name,
-                len(frame.last_event_id),
-            )
 
     def _remember_retry(self, attempt: Attempt) -> None:
         if attempt.decoder.retry is not None:
