@@ -11,6 +11,7 @@ import msgspec
 
 from fencepost.ports import Door, Request, SourceResponse, SourceUnreachable, Way
 from fencepost_policies.dialects.described import Dialect
+from fencepost_policies.redirect import origin
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.sse import Frame
 
@@ -63,14 +64,9 @@ def _within_origin(url: str, said: str) -> str:
     """
     try:
         target = urljoin(url, said)
-        within = _origin(target) == _origin(url)
+        within = origin(urlsplit(target)) == origin(urlsplit(url))
     except ValueError:
         raise SourceUnreachable("names no url as the place to send messages to") from None
     if not within:
         raise SourceUnreachable("names another origin as the place to send messages to")
     return target
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
