@@ -13,7 +13,7 @@ broker refuses the insert where a row stands.
 from collections.abc import Callable
 from enum import StrEnum
 
-from fencepost_policies import moves
+from fencepost_policies import moves, tellings
 from fencepost_policies.disposition import Action
 from fencepost_policies.plan import (
     Answered,
@@ -38,6 +38,8 @@ class Signal(StrEnum):
     DISCARDED_ELSEWHERE = "discarded_elsewhere"
     UNDECODABLE = "undecodable"
     OTHER_PAYLOAD = "other_payload"
+    KNOWN_BY_KEY = "known_by_key"
+    """Other bytes, where a reconciler tells of what the source tells otherwise."""
     LEASE_RUNS = "lease_runs"
     LEASE_OVER = "lease_over"
     NOT_DUE = "not_due"
@@ -134,7 +136,8 @@ def _signal_of_answer(row: Row | None, given: Answered, now_ms: int) -> Signal:
 
 def _signal_of_arrival(row: Row | None, given: Arrived, now_ms: int) -> Signal:
     if row is not None and row.fingerprint != given.fingerprint:
-        return Signal.OTHER_PAYLOAD
+        # A reconciler fetches the same work from elsewhere, in other words: its key alone counts.
+        return Signal.KNOWN_BY_KEY if row.gap or given.gap else Signal.OTHER_PAYLOAD
     if row is not None and given.action is Action.DENY and row.generation != given.generation:
         return Signal.DISCARDED_ELSEWHERE
     if row is not None and row.state in _RUNNING and now_ms < row.lease_until_ms:
@@ -155,6 +158,7 @@ def _signal_of_arrival(row: Row | None, given: Arrived, now_ms: int) -> Signal:
 Move = Callable[[Row | None, Given, int], Plan]
 
 _TERMINAL = (State.APPLIED, State.REJECTED, State.DENIED, State.CONFLICT)
+_IN_WORK = (*_RUNNING, State.RETRY_WAIT)
 _ARRIVALS = (Signal.MAY_RUN, Signal.MUST_ASK, Signal.MUST_REFUSE, Signal.DENIED, Signal.UNDECODABLE)
 _VERIFIED = (Signal.VERIFIED_DONE, Signal.VERIFIED_UNDONE, Signal.VERIFIED_NOTHING)
 TABLE: dict[tuple[State | None, Signal], Move] = {
@@ -213,6 +217,9 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
     **{(state, signal): moves.skip for state in _TERMINAL for signal in _ARRIVALS},
     **{(State.REJECTED, signal): moves.bury_again for signal in _ARRIVALS},
     **{(state, Signal.OTHER_PAYLOAD): moves.conflict for state in State},
+    **{(state, Signal.KNOWN_BY_KEY): moves.skip for state in State},
+    **{(state, Signal.KNOWN_BY_KEY): tellings.wait_for_first for state in _IN_WORK},
+    (State.REJECTED, Signal.KNOWN_BY_KEY): tellings.bury_beside,
     **{(state, Signal.DISCARDED_ELSEWHERE): moves.skip for state in State},
     **{(state, Signal.FENCED): moves.silent for state in (None, *State)},
     **{(state, Signal.OVERTAKEN): moves.moot for state in State},

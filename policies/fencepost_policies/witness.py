@@ -13,21 +13,28 @@ from fencepost_policies.cover import Covered
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.evidence import Evidence, Facet, Fact, Finding
 from fencepost_schemas.limits import FACT_CHARS_MAX, FACTS_MAX
+from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Frame
+
+WITHHELD = Fact(
+    Facet.POSITION, Finding.CONTRADICTS, "redirect", Reason.POSITION_WITHHELD, "", "another origin"
+)
 
 
 class Opening(msgspec.Struct, frozen=True):
     """The head of a response. Header names are lower case; `asked` is the id that was sent.
 
     `url` is where the response came from, behind all redirects. It may hold secrets: a fact shows
-    no more than a digest of it. `away_s` is how long ago the last byte of the connection before
-    this one came, None where nobody knows.
+    no more than a digest of it. `withheld` says that a redirect led to another origin, to which our
+    position was not sent. `away_s` is how long ago the last byte of the connection before this one
+    came, None where nobody knows.
     """
 
     status: int
     headers: Mapping[str, str]
     asked: str = ""
     url: str = ""
+    withheld: bool = False
     away_s: float | None = None
 
 
@@ -138,7 +145,11 @@ class Hearing:
 
     def opened(self, opening: Opening) -> tuple[Fact, ...]:
         """Hear every witness on the head of the response; return the new facts."""
-        return self._hear(fact for witness in self.witnesses for fact in witness.opened(opening))
+        facts = [fact for witness in self.witnesses for fact in witness.opened(opening)]
+        if opening.withheld:
+            # Whatever comes now is no answer to a position that nobody there was told of.
+            facts.append(WITHHELD)
+        return self._hear(facts)
 
     def arrived(self, frame: Frame) -> tuple[Fact, ...]:
         """Hear every witness on one frame of the source; return the new facts.
@@ -226,8 +237,9 @@ class Hearing:
         return tuple(self._against)
 
     def evidence(self) -> Evidence:
-        fresh = self.cursor is not None and self.cursor.fresh
-        return Evidence(requested=self.cursor, genesis=fresh, facts=tuple(self.facts))
+        cursor = self.cursor
+        genesis = cursor is not None and cursor.fresh and not cursor.rebaselined
+        return Evidence(requested=cursor, genesis=genesis, facts=tuple(self.facts))
 
     def ready(self) -> bool:
         """Return True once waiting longer cannot make the verdict better.

@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -51,6 +52,14 @@ def expected_kind(findings: Findings) -> Standing:
     if identity is Finding.PROVES and completeness is Finding.CONTRADICTS:
         return Standing.REORIGINATED
     return Standing.UNVERIFIABLE
+
+
+@pytest.mark.parametrize("findings", EVERY)
+def test_what_somebody_had_begin_anew_is_reoriginated(findings: Findings) -> None:
+    """Whatever the stream looks like: not resumed, and never a genesis again."""
+    anew = msgspec.structs.replace(CURSOR, fresh=True, rebaselined=True)
+    verdict = judge(Evidence(anew, False, facts_of(findings)))
+    assert (Standing.REORIGINATED, (Reason.REBASELINED,)) == (verdict.kind, verdict.reasons)
 
 
 @pytest.mark.parametrize("findings", EVERY)

@@ -149,3 +149,22 @@ async def test_a_source_that_has_ended_is_not_asked_again(
                 await running
         assert ["1"] == [event.position for event in await home.events()]
         assert 1 == len(source.requests)
+
+
+async def test_state_is_published_as_such(broker: EmbeddedBroker) -> None:
+    """Flagged, in a generation of its own, with what comes live behind it."""
+    plain = {**DENSE, "snapshot_until": ["ready"], "ignore": ["ready"]}
+    state = sse(("1", '{"k":"s"}'), ("1", '{"k":"t"}'))
+    ready = b"event: ready\ndata: {}\n\n"
+    script = (
+        stream(state, ready, sse(("2", '{"k":"a"}')), gen="g"),
+        stream(state, ready, sse(("3", '{"k":"b"}')), gen="g", end=End.HANG),
+    )
+    async with ScriptedSource(*script) as source, house(broker, at(source.url, plain)) as home:
+        await home.init()
+        async with home.bridge():
+            await see(home, 6)
+        flags = [(event.generation[:4], event.snapshot) for event in await home.events()]
+        assert [("0001", True), ("0001", True), ("0001", False)] == flags[:3]
+        assert [("0002", True), ("0002", True), ("0002", False)] == flags[3:]
+        assert ("snapshot_sent",) == (await home.records())[-1].verdict.reasons

@@ -46,7 +46,6 @@ async def test_a_command_without_its_command(tmp_path: Path, arguments: list[str
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "there is no source to follow: add a [sources.NAME] to the configuration"),
         ("[broker\n", "fencepost.toml: not TOML: "),
         ("[brocker]\n", "fencepost.toml: Object contains unknown field `brocker`"),
         (
@@ -55,7 +54,7 @@ async def test_a_command_without_its_command(tmp_path: Path, arguments: list[str
         ),
         ('[sources.orders]\nurl = "x"\nkeys = "none"\n', "fencepost.toml: sources.orders: url "),
     ],
-    ids=["no source", "no TOML", "unknown field", "durations out of order", "bad value"],
+    ids=["no TOML", "unknown field", "durations out of order", "bad value"],
 )
 async def test_a_configuration_that_is_wrong(tmp_path: Path, text: str, expected: str) -> None:
     """Found before anything is connected to: there is no broker here."""

@@ -3,9 +3,9 @@
 from fencepost import Context, Fencepost
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost_schemas.limits import DOUBTS_IN_A_ROW_MAX
-from fencepost_schemas.question import QuestionKind, desk_of
+from fencepost_schemas.question import QuestionKind
 from fencepost_schemas.row import State
-from fencepost_schemas.subject import QUESTIONS
+from fencepost_schemas.subject import QUESTIONS, app_source
 from kit.house import House, house
 from kit.pool import SOURCE, Runs, event, publish, questions, see_questions, settle, states, working
 from kit.wait import until
@@ -32,7 +32,7 @@ def app_that_breaks(runs: Runs, mended: list[bool], spared: str = "") -> Fencepo
 
 
 async def waiting(home: House, question: str) -> list[str]:
-    under = home.subjects.held_under(desk_of("shop"), question)
+    under = home.subjects.held_under(app_source("shop"), question)
     found = [one async for one in home.connection.scan(QUESTIONS, under)]
     return [one.subject for one in found if b'"handler":"charge"' in one.payload]
 
@@ -118,9 +118,3 @@ async def test_one_success_in_between_begins_the_count_anew(broker: EmbeddedBrok
         assert [] == await questions(home, QuestionKind.PAUSE)
         assert 8 == len(await questions(home, QuestionKind.DOUBT))
         assert State.APPLIED is (await states(home))["k:good"]
-
-
-def test_the_longest_name_of_an_app_has_a_desk() -> None:
-    """It is cut where a subject ends."""
-    assert "app-shop" == desk_of("shop")
-    assert 32 == len(desk_of("a" * 32))

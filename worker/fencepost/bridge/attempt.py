@@ -6,13 +6,16 @@ bound the source waits.
 """
 
 import asyncio
+import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from enum import StrEnum
 
+from fencepost.bridge.pace import Pace
+from fencepost.errors import SourceStopped
 from fencepost.ports import SourceResponse, SourceUnreachable
-from fencepost_policies.dialects.dialect import Dialect
+from fencepost_policies.dialects.dialect import Speech
 from fencepost_policies.overlap import Ask
 from fencepost_policies.witness import Hearing, contradiction
 from fencepost_schemas.evidence import Fact
@@ -49,11 +52,12 @@ class Attempt:
         response: SourceResponse,
         line: AsyncExitStack,
         decoder: Decoder,
-        dialect: Dialect,
+        dialect: Speech,
         hearing: Hearing,
         ask: Ask | None,
         asked: str,
         answer: Callable[[Frame], Awaitable[None]] | None,
+        pace: Pace,
         reached: Callable[[str], None],
     ) -> None:
         self.hearing = hearing
@@ -69,7 +73,9 @@ class Attempt:
         self.decoder = decoder
         self._line = line
         self._dialect = dialect
+        self._reading = dialect.reading(ask)
         self._answer = answer
+        self._pace = pace
         self._reached = reached
         self._held_bytes = 0
         self._replayed = False
@@ -77,7 +83,7 @@ class Attempt:
         self._frames_bytes = 0
         self._changed = asyncio.Condition()
         self._ended = False
-        self._failure: SourceUnreachable | SseLimitExceeded | None = None
+        self._failure: SourceUnreachable | SseLimitExceeded | SourceStopped | None = None
         self._reader = asyncio.create_task(self._read(response))
 
     async def close(self) -> None:
@@ -246,6 +252,23 @@ class Attempt:
 
     async def _read(self, response: SourceResponse) -> None:
         """Read ahead, within bounds, until the connection ends."""
+        try:
+            await self._read_frames(response)
+        except SourceUnreachable as broken:
+            self._failure = broken
+        # A dialect may be the user's own code. Whatever it raises is told to whoever reads on; if
+        # it ended this task alone, the connection would look silent for ever.
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            self._failure = SourceStopped(
+                f"its dialect raised {type(error).__name__} in {place.name}, "
+                f"{place.filename} line {place.lineno}: mend the dialect"
+            )
+        async with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    async def _read_frames(self, response: SourceResponse) -> None:
         loop = asyncio.get_running_loop()
         waits_since_s = loop.time()
         try:
@@ -257,17 +280,15 @@ class Attempt:
                     for frame in frames:
                         await self._answer(frame)
                 await self._add(frames)
+                # What is not read because nobody takes it is not the source's delay.
                 waits_since_s = loop.time()
+                self._pace.look(frames, unfinished=self.decoder.unfinished, now_s=waits_since_s)
         except SseLimitExceeded as exceeded:
             await self._add(exceeded.frames)
             self._failure = exceeded
-        except SourceUnreachable as broken:
-            self._failure = broken
-        async with self._changed:
-            self._ended = True
-            self._changed.notify_all()
 
-    async def _add(self, frames: Sequence[Frame]) -> None:
+    async def _add(self, sent: Sequence[Frame]) -> None:
+        frames = self._reading.read(sent)
         async with self._changed:
             self.finished = self.finished or any(self._dialect.ends(frame) for frame in frames)
             self._frames.extend(frames)

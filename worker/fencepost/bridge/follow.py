@@ -21,6 +21,7 @@ from fencepost.bridge.attempt import Attempt, Heard
 from fencepost.bridge.lineage import Lineage
 from fencepost.bridge.renewal import Renewal
 from fencepost.bridge.shelf import Shelf, nothing_reached
+from fencepost.bridge.strikes import Strikes
 from fencepost.errors import Denied, SourceStopped, Unreachable
 from fencepost.ports import Door, SourceUnreachable, World
 from fencepost.settings import Bridge, Source
@@ -29,9 +30,8 @@ from fencepost_policies.judge import judge
 from fencepost_policies.overlap import Ask
 from fencepost_policies.renewal import Due, Watch, age_bounds
 from fencepost_policies.reply import Reply
-from fencepost_policies.retry import wait_bounds
+from fencepost_policies.retry import asked_bounds, wait_bounds
 from fencepost_policies.witness import Hearing
-from fencepost_schemas.cursor import sendable
 from fencepost_schemas.evidence import Evidence
 from fencepost_schemas.limits import SILENT_PROBES_MAX
 from fencepost_schemas.reason import Reason
@@ -80,14 +80,15 @@ class Follower:
         self._idle_touch_s = idle_touch_s
         self._reached = reached
         self._lineage = Lineage(name, source, shelf, world, owner, reached)
-        self._approach = Approach(source, door, self._lineage, settings.overlap_s, reached)
+        self._approach = Approach(
+            source, door, self._lineage, settings.overlap_s, settings.event_s, world, reached
+        )
         self._renewal = Renewal(self._approach, self._lineage, source)
         self._quiet_at: tuple[str, int] | None = None
         """How far we were when a quiet source was resumed anew: once is enough for one silence."""
         self._tries = 0
         self._silences = 0
-        self._strikes = 0
-        self._struck_at: tuple[str, int] | None = None
+        self._strikes = Strikes()
         self._retry_s = 0.0
         self._wait_s = 0.0
         self._refused: Hearing | None = None
@@ -107,7 +108,7 @@ class Follower:
     async def _connect_for_ever(self) -> None:
         while True:
             await self._lineage.outbox.drained()
-            began_s = self._world.monotonic_s()
+            self._approach.opened_s = None
             before = self._lineage.progress
             ending = await self._connect_once()
             after = self._lineage.progress
@@ -118,10 +119,15 @@ class Follower:
             # A server that begins afresh each time brings events each time, the same ones: only a
             # lineage that goes on is health.
             went_on = after[0] == before[0] and after != before
-            lasted = self._world.monotonic_s() - began_s >= self._settings.healthy_s
-            if went_on or lasted:
+            if went_on or self._was_healthy():
                 self._tries = 0
             await self._wait()
+
+    def _was_healthy(self) -> bool:
+        """Return True where a stream was open for a while, not where its opening took as long."""
+        opened_s = self._approach.opened_s
+        now_s = self._world.monotonic_s()
+        return opened_s is not None and now_s - opened_s >= self._settings.healthy_s
 
     async def _connect_once(self) -> Ending:
         """Connect, and say how it ended; raise only what stops the source for good."""
@@ -144,14 +150,11 @@ class Follower:
     async def _wait(self) -> None:
         """Wait before the next connection, longer after each one that brought nothing."""
         self._tries += 1
-        bounds = wait_bounds(
-            self._tries,
-            first_s=self._settings.retry_first_s,
-            longest_s=self._settings.retry_longest_s,
-        )
-        asked_s = min(max(self._retry_s, self._wait_s), self._settings.retry_longest_s)
+        longest_s = self._settings.retry_longest_s
+        own = wait_bounds(self._tries, first_s=self._settings.retry_first_s, longest_s=longest_s)
+        bounds = asked_bounds(own, retry_s=self._retry_s, after_s=self._wait_s, longest_s=longest_s)
         self._wait_s = 0.0
-        await asyncio.sleep(max(asked_s, self._world.draw_s(bounds)))
+        await asyncio.sleep(self._world.draw_s(bounds))
 
     async def _touch_while_idle(self) -> None:
         """Rewrite the cursor of a quiet source, well before the stream's age drops it."""
@@ -167,7 +170,7 @@ class Follower:
         await self._lineage.look_for_ruling()
         cursor = self._lineage.cursor
         asks: tuple[Ask, ...] = ()
-        if refused is None and self._approach.in_session():
+        if refused is None and not cursor.fresh and self._approach.in_session():
             published = await self._lineage.published_since_join()
             asks = self.source.speech.asks(cursor, published)
         given_up = self._silences >= SILENT_PROBES_MAX
@@ -279,7 +282,6 @@ class Follower:
         late = covered.late if covered is not None and verdict.kind is Standing.RESUMED else 0
         self._lineage.pass_late(held[:late])
         for frame in held[late:]:
-            self._look_at_id(frame)
             self._lineage.pass_on(frame)
 
     async def _go_on(self, attempt: Attempt, stack: AsyncExitStack) -> Ending:
@@ -356,15 +358,14 @@ class Follower:
         hearing, cursor = attempt.hearing, self._lineage.cursor
         if not attempt.wanted(frame):
             hearing.reopened(attempt.noticed(frame), cursor, event=False)
+            self._lineage.pass_over(frame)
             return
-        self._look_at_id(frame)
         facts = hearing.arrived(frame)
         against = hearing.reopened(facts, cursor, event=frame.data is not None)
         if against is not None:
             self._judge_again(against, frame, attempt)
-        elif hearing.repeat:
-            return
-        self._lineage.pass_on(frame)
+        if against is not None or not hearing.repeat:
+            self._lineage.pass_on(frame)
 
     def _judge_again(self, against: Evidence, frame: Frame, attempt: Attempt) -> None:
         """Turn the lineage in the middle of a connection: from this event on it is another one."""
@@ -380,15 +381,6 @@ class Follower:
             self._refused = self.source.speech.hearing(self._lineage.cursor)
             self._refused.gave_up(hearing.unsettled)
 
-    def _look_at_id(self, frame: Frame) -> None:
-        if frame.id_seen and frame.last_event_id and not sendable(frame.last_event_id):
-            log.error(
-                "%s: the source sent an id of %d characters that no request can send back; "
-                "a break right behind it will be unverifiable: mend the source's ids",
-                self.name,
-                len(frame.last_event_id),
-            )
-
     def _remember_retry(self, attempt: Attempt) -> None:
         if attempt.decoder.retry is not None:
             # The number may have hundreds of digits, more than a float can hold.
@@ -396,19 +388,14 @@ class Follower:
 
     def _strike(self, exceeded: SseLimitExceeded) -> None:
         """Count an oversized line or event; one that stays in the way stops the source."""
-        place = self._lineage.progress
-        self._strikes = self._strikes + 1 if place == self._struck_at else 1
-        self._struck_at = place
-        text = (
-            f"{self.name}: the source sent more than {exceeded.bytes_max} bytes in one "
-            f"{exceeded.limit}"
-        )
-        if self._strikes >= self._settings.strikes_max:
+        text = f"{self.name}: the source sent more than {exceeded.bytes_max} bytes in one"
+        count = self._strikes.count(self._lineage.progress)
+        if count >= self._settings.strikes_max:
             raise SourceStopped(
-                f"{text}, {self._strikes} times at the same place: raise "
+                f"{text} {exceeded.limit}, {count} times at the same place: raise "
                 f"sources.{self.name}.{exceeded.limit}_bytes_max, or mend the source"
             )
-        log.error("%s; connection dropped, nothing is lost, trying again", text)
+        log.error("%s %s; dropped, nothing is lost, trying again", text, exceeded.limit)
 
 
 def _now_s() -> float:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from fencepost.ports import Request, SourceResponse, SourceUnreachable, Transport, World
+from fencepost.ports import Request, SourceResponse, SourceUnreachable, Way, World
 from fencepost.settings import Source
 from fencepost_policies.dialects.mcp import SESSION_HEADER, request_in
 from fencepost_schemas.cursor import Cursor
@@ -35,14 +35,12 @@ class McpDoor:
 
     answers = True
 
-    def __init__(
-        self, source: Source, headers: dict[str, str], transport: Transport, world: World
-    ) -> None:
+    def __init__(self, source: Source, headers: dict[str, str], way: Way, world: World) -> None:
         self.session = ""
         self._source = source
         self._speech = source.mcp
         self._headers = headers
-        self._transport = transport
+        self._way = way
         self._world = world
         self._gone = False
         self._version: str = source.mcp.protocol
@@ -57,7 +55,7 @@ class McpDoor:
         nothing else that they could refuse.
         """
         if not self._speech.resumable:
-            async with self._transport.open(self._listen()) as response:
+            async with self._way.open(self._listen()) as response:
                 yield response
             return
         self.session = self.session or cursor.session
@@ -96,8 +94,8 @@ class McpDoor:
         """Return the opening of the session's stream, or of the call's where one is followed."""
         call = self._speech.call
         if call is not None and not asked and cursor.fresh:
-            return self._transport.open(self._request(self._message(call)))
-        return self._transport.open(Request("GET", self._source.url, self._with_session(), asked))
+            return self._way.open(self._request(self._message(call)))
+        return self._way.open(Request("GET", self._source.url, self._with_session(), asked))
 
     async def _begin(self) -> None:
         """Make a session; one that was not made whole is not kept."""
@@ -117,7 +115,7 @@ class McpDoor:
         }
         message = self._message({"method": "initialize", "params": params})
         self._version = ""
-        async with self._transport.open(self._request(message)) as response:
+        async with self._way.open(self._request(message)) as response:
             if response.status != 200:
                 raise SourceUnreachable(f"answered initialize with {response.status}")
             self.session = response.headers.get(SESSION_HEADER, "")
@@ -127,7 +125,7 @@ class McpDoor:
             await self._post(self._message(request))
 
     async def _post(self, message: dict[str, Any]) -> None:
-        async with self._transport.open(self._request(message)) as response:
+        async with self._way.open(self._request(message)) as response:
             if response.status not in (200, 202):
                 raise SourceUnreachable(
                     f"answered {message.get('method', 'a reply')} with {response.status}"

@@ -11,6 +11,7 @@ from fencepost.cli.dev import dev
 from fencepost.cli.init import init
 from fencepost.cli.ledger import ledger
 from fencepost.cli.questions import questions
+from fencepost.cli.sources import sources
 from fencepost.cli.version import version
 from fencepost.cli.worker import worker
 from fencepost.errors import FencepostError
@@ -24,7 +25,8 @@ app = typer.Typer(
 )
 for command in (demo, dev, init, bridge, worker, version):
     app.command()(command)
-for name, commands in (("questions", questions), ("ledger", ledger), ("dead", dead)):
+_GROUPS = (("sources", sources), ("questions", questions), ("ledger", ledger), ("dead", dead))
+for name, commands in _GROUPS:
     app.add_typer(commands, name=name)
 
 

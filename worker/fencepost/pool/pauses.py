@@ -19,9 +19,9 @@ from fencepost.pool.work import Work
 from fencepost.ports import Broker
 from fencepost_policies.plan import Settlement
 from fencepost_schemas.limits import DOUBTS_IN_A_ROW_MAX
-from fencepost_schemas.question import Held, Question, QuestionKind, desk_of
+from fencepost_schemas.question import Held, Question, QuestionKind
 from fencepost_schemas.row import State
-from fencepost_schemas.subject import ANSWERS, QUESTIONS, Subjects
+from fencepost_schemas.subject import ANSWERS, QUESTIONS, Subjects, app_source
 
 log = logging.getLogger("fencepost.pool")
 
@@ -40,7 +40,7 @@ class Pauses:
         seams: Seams,
         desk: Desk,
     ) -> None:
-        self._source = desk_of(app)
+        self._source = app_source(app)
         self._connection = connection
         self._subjects = subjects
         self._rulings = rulings
