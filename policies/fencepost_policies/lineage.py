@@ -10,6 +10,9 @@ from fencepost_schemas.sse import Frame
 from fencepost_schemas.standing import Standing, worst
 from fencepost_schemas.verdict import Gap, Verdict
 
+EXACT_LOSSES = frozenset({Reason.WINDOW_EXCEEDED, Reason.DENSE_HOLE})
+"""What is lost for one of these, in a generation that was proven, lies between two known places."""
+
 
 class Turn(msgspec.Struct, frozen=True):
     """What a verdict makes of the cursor: the cursor to go on from, and the gap at the seam."""
@@ -86,6 +89,16 @@ def turn(
         after_position=str(cursor.position) if cursor.position is not None else "",
         before_generation=generation,
         before_position=str(place(None, first)) if first is not None else "",
-        exact=(verdict.kind is Standing.REORIGINATED and Reason.WINDOW_EXCEEDED in verdict.reasons),
+        exact=(
+            verdict.kind is Standing.REORIGINATED and not EXACT_LOSSES.isdisjoint(verdict.reasons)
+        ),
+        missing=_missing(verdict),
     )
     return Turn(begun, parent=cursor.generation, gap=gap)
+
+
+def _missing(verdict: Verdict) -> int:
+    """Return how many events are missing, where that is what the verdict rests on and ids tell."""
+    if verdict.kind is not Standing.REORIGINATED or Reason.DENSE_HOLE not in verdict.reasons:
+        return 0
+    return sum(fact.missing for fact in verdict.facts)

@@ -72,10 +72,11 @@ def remember(ring: tuple[Mark, ...], mark: Mark) -> tuple[Mark, ...]:
     return (*ring, mark)[-RING_MARKS_MAX:]
 
 
-def asks_for(ring: tuple[Mark, ...]) -> tuple[Ask, ...]:
+def asks_for(ring: tuple[Mark, ...], *, inclusive: bool = False) -> tuple[Ask, ...]:
     """Return what to ask for, one after the other: from the oldest mark, then the last but one.
 
-    The second is for servers that hold little. Nothing comes back where the ring cannot prove
+    The second is for servers that hold little. With `inclusive`, the source begins with the very
+    mark that is asked for, so it is owed, too. Nothing comes back where the ring cannot prove
     anything: fewer than two marks, no id to ask with, or payloads that are all alike.
     """
     askable = [
@@ -86,16 +87,19 @@ def asks_for(ring: tuple[Mark, ...]) -> tuple[Ask, ...]:
     if not askable or len({mark.digest for mark in ring}) < 2:
         return ()
     chosen = dict.fromkeys((askable[0], askable[-1]))
-    return tuple(Ask(ring[number].position, ring[number + 1 :]) for number in chosen)
+    skipped = 0 if inclusive else 1
+    return tuple(Ask(ring[number].position, ring[number + skipped :]) for number in chosen)
 
 
-def probes_for(cursor: Cursor, published: Mapping[str, str] | None) -> tuple[Ask, ...]:
+def probes_for(
+    cursor: Cursor, published: Mapping[str, str] | None, *, inclusive: bool = False
+) -> tuple[Ask, ...]:
     """Return what to ask for, the best proof first.
 
     `published` is what was published behind the cursor's seam: that join is covered by asking from
     before it. None where there is none to cover, or it cannot be.
     """
-    probes = asks_for(cursor.ring)
+    probes = asks_for(cursor.ring, inclusive=inclusive)
     if not probes or not published or cursor.seam is None:
         return probes
     marks = cursor.seam.marks
@@ -103,7 +107,7 @@ def probes_for(cursor: Cursor, published: Mapping[str, str] | None) -> tuple[Ask
     for number, mark in enumerate(marks):
         if mark.position.id and not mark.position.ordinal:
             cover = Cover(marks[number:], last, published)
-            first = Ask(mark.position, marks[number + 1 :], cover)
+            first = Ask(mark.position, marks[number if inclusive else number + 1 :], cover)
             # From the same place, a probe without the cover could prove no more.
             return (first, *(probe for probe in probes if probe.position != first.position))
     return probes

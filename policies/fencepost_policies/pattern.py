@@ -6,11 +6,12 @@ are refused when the configuration is read, and the text is bounded.
 """
 
 import re
+from functools import cache
 
 PATTERN_CHARS_MAX = 200
 TEXT_CHARS_MAX = 256
 """What of a text is held against a pattern."""
-REPEATS_MAX = 4
+REPEATS_MAX = 3
 """Parts of a pattern that may match more than one length: work grows with the text to this power,
 and less as soon as the parts between them are plain."""
 
@@ -51,9 +52,7 @@ class Pattern:
         """Return the named groups that took part in the match; nothing where the text does not
         fit."""
         found = self._pattern.fullmatch(text) if len(text) <= TEXT_CHARS_MAX else None
-        if found is None:
-            return {}
-        return {name: value for name, value in found.groupdict().items() if value is not None}
+        return {} if found is None else _groups(found)
 
 
 class Search:
@@ -64,3 +63,18 @@ class Search:
 
     def finds(self, text: str) -> bool:
         return self._pattern.search(text[:TEXT_CHARS_MAX]) is not None
+
+    def read(self, text: str) -> dict[str, str]:
+        """Return the named groups that took part in the match; nothing where there is none."""
+        found = self._pattern.search(text[:TEXT_CHARS_MAX])
+        return {} if found is None else _groups(found)
+
+
+@cache
+def search_for(text: str) -> Search:
+    """Return the search for this text of a configuration, compiled once."""
+    return Search(text)
+
+
+def _groups(found: re.Match[str]) -> dict[str, str]:
+    return {name: value for name, value in found.groupdict().items() if value is not None}

@@ -12,6 +12,7 @@ import msgspec
 from fencepost_policies.cover import Covered
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.evidence import Evidence, Facet, Fact, Finding
+from fencepost_schemas.limits import FACT_CHARS_MAX, FACTS_MAX
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Frame
 
@@ -25,7 +26,8 @@ class Opening(msgspec.Struct, frozen=True):
 
     `url` is where the response came from, behind all redirects. It may hold secrets: a fact shows
     no more than a digest of it. `withheld` says that a redirect led to another origin, to which our
-    position was not sent.
+    position was not sent. `away_s` is how long ago the last byte of the connection before this one
+    came, None where nobody knows.
     """
 
     status: int
@@ -33,6 +35,7 @@ class Opening(msgspec.Struct, frozen=True):
     asked: str = ""
     url: str = ""
     withheld: bool = False
+    away_s: float | None = None
 
 
 class Witness(Protocol):
@@ -54,12 +57,32 @@ class EndWitness(Witness, Protocol):
         """Return what a proper end of the connection testifies to."""
 
 
+@runtime_checkable
+class NoticingWitness(Witness, Protocol):
+    """A witness to whom a frame may say something that is no event of the source."""
+
+    def noticed(self, frame: Frame) -> Iterable[Fact]:
+        """Return what a greeting, a heartbeat or a piece of state testifies to."""
+
+
+@runtime_checkable
+class RepeatWitness(Witness, Protocol):
+    """A witness that can tell an event which we have already."""
+
+    @property
+    def repeat(self) -> bool:
+        """True where the last event is one that must not be published again."""
+
+
 class TokenWitness(Witness, Protocol):
     """The witness that reads the source's own word for its generation."""
 
     @property
     def token(self) -> str:
         """The token observed on this connection, "" while there is none."""
+
+    def holds(self) -> Iterable[Fact]:
+        """Return what the token is worth in the middle of the connection that named it."""
 
 
 class OverlapProof(Witness, Protocol):
@@ -114,6 +137,11 @@ class Hearing:
         self.witnesses: tuple[Witness, ...] = (generation, *others, overlap)
         self.facts: list[Fact] = []
         self.events = 0
+        self._noticing = tuple(w for w in self.witnesses if isinstance(w, NoticingWitness))
+        self._repeating = tuple(w for w in self.witnesses if isinstance(w, RepeatWitness))
+        self._against: list[Fact] = []
+        self._repeat = False
+        self._began_with_state = False
 
     def opened(self, opening: Opening) -> tuple[Fact, ...]:
         """Hear every witness on the head of the response; return the new facts."""
@@ -124,10 +152,28 @@ class Hearing:
         return self._hear(facts)
 
     def arrived(self, frame: Frame) -> tuple[Fact, ...]:
-        """Hear every witness on one frame; return the new facts."""
+        """Hear every witness on one frame of the source; return the new facts.
+
+        A piece of its state continues nothing, so nobody compares it with what was before.
+        """
         if frame.data is not None:
             self.events += 1
-        return self._hear(fact for witness in self.witnesses for fact in witness.arrived(frame))
+        if frame.snapshot:
+            self._began_with_state = True
+            return self.noticed(frame)
+        facts = self._hear(fact for witness in self.witnesses for fact in witness.arrived(frame))
+        self._repeat = frame.data is not None and any(w.repeat for w in self._repeating)
+        return facts
+
+    def noticed(self, frame: Frame) -> tuple[Fact, ...]:
+        """Hear those who have something to say of a frame that is no event; return the facts."""
+        self._repeat = False
+        return self._hear(fact for witness in self._noticing for fact in witness.noticed(frame))
+
+    @property
+    def repeat(self) -> bool:
+        """True where the last frame is an event that we have already: it is not published again."""
+        return self._repeat
 
     @property
     def overlapped(self) -> bool:
@@ -166,6 +212,30 @@ class Hearing:
         if other is not None:
             self.facts.extend(other.facts)
 
+    def reopened(self, facts: Iterable[Fact], cursor: Cursor, *, event: bool) -> Evidence | None:
+        """Return what a judged connection is to be judged on again, None while it goes on.
+
+        `facts` were just stated. A generation begins with an event, so what is said against the
+        stream by anything else waits for the next one. What proved the identity holds until then:
+        it is still the same connection.
+        """
+        _add(self._against, (fact for fact in facts if fact.finding is Finding.CONTRADICTS))
+        if not event or not self._against:
+            return None
+        proven = [
+            fact
+            for fact in self.facts
+            if fact.facet is Facet.IDENTITY and fact.finding is Finding.PROVES
+        ]
+        facts = (*(proven or self.generation.holds()), *self._against)
+        self._against = []
+        return Evidence(requested=cursor, genesis=False, facts=facts)
+
+    @property
+    def unsettled(self) -> tuple[Fact, ...]:
+        """What was said against a judged connection, and no event has followed."""
+        return tuple(self._against)
+
     def evidence(self) -> Evidence:
         cursor = self.cursor
         genesis = cursor is not None and cursor.fresh and not cursor.rebaselined
@@ -176,20 +246,40 @@ class Hearing:
 
         It takes an event, so that the gap ends at its position. Then a contradiction is enough,
         as is the word of the witness of position; a fresh source has nothing to compare with.
-        While marks are owed, only their own witness can end the wait.
+        While marks are owed, only their own witness can end the wait, or a source that sends its
+        state instead.
         """
         if not self.events:
             return False
         if self.overlap.owing:
-            return self.overlap.missed and contradiction(self.facts)
+            given_up = self.overlap.missed or self._began_with_state
+            return given_up and contradiction(self.facts)
         if self.cursor is None or self.cursor.fresh or contradiction(self.facts):
             return True
         return any(fact.facet is Facet.POSITION for fact in self.facts)
 
     def _hear(self, facts: Iterable[Fact]) -> tuple[Fact, ...]:
-        stated = tuple(facts)
-        self.facts.extend(stated)
+        stated = tuple(_shortened(fact) for fact in facts)
+        _add(self.facts, stated)
         return stated
+
+
+def _shortened(fact: Fact) -> Fact:
+    """Return the fact as it goes into a record, which a source must not be able to burst."""
+    if max(len(fact.expected), len(fact.observed)) <= FACT_CHARS_MAX:
+        return fact
+    return msgspec.structs.replace(
+        fact, expected=fact.expected[:FACT_CHARS_MAX], observed=fact.observed[:FACT_CHARS_MAX]
+    )
+
+
+def _add(known: list[Fact], facts: Iterable[Fact]) -> None:
+    """Add facts; once there are many, only what nobody has said yet."""
+    for fact in facts:
+        if len(known) < FACTS_MAX or all(
+            (fact.finding, fact.reason) != (other.finding, other.reason) for other in known
+        ):
+            known.append(fact)
 
 
 def contradiction(facts: Iterable[Fact]) -> bool:

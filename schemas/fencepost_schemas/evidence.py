@@ -26,7 +26,10 @@ class Finding(StrEnum):
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """One witness's word on one facet. `expected` and `observed` are for people; no secrets."""
+    """One witness's word on one facet. `expected` and `observed` are for people; no secrets.
+
+    `missing` is how many events are not there, where the source's own ids tell.
+    """
 
     facet: Facet
     finding: Finding
@@ -34,6 +37,7 @@ class Fact(msgspec.Struct, frozen=True):
     reason: Reason
     expected: str = ""
     observed: str = ""
+    missing: int = 0
 
 
 class Evidence(msgspec.Struct, frozen=True):

@@ -34,6 +34,11 @@ EVENT_ID_BYTES_MAX = 4 * KIB
 TOKEN_CHARS_MAX = 256
 """A longer generation token is kept as a digest."""
 
+FACTS_MAX = 100
+"""Facts kept of one connection; past it, only what nobody has said yet."""
+FACT_CHARS_MAX = 256
+"""What a fact shows of an id or of a token."""
+
 HEADER_VALUE_BYTES_MAX = 8 * KIB
 """What is kept of one response header of a source."""
 HEADERS_COUNT_MAX = 200

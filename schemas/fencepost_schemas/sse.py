@@ -54,6 +54,8 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     retry: int | None = None
     # How many lines had an unknown field name. Text put in by a proxy shows up here.
     unknown_lines: int = 0
+    # Whether this is a piece of the source's state. The wire does not say so: the reader knows.
+    snapshot: bool = False
 
 
 class SseLimitExceeded(ValueError):

@@ -21,7 +21,8 @@ class Gap(msgspec.Struct, frozen=True):
 
     Both ends are exclusive, each a generation and a position in it ("" where there is none). The
     interval may swallow generations that we never saw. `exact` holds where the source's own
-    declaration bounds the loss; `empty` where nothing can be missing.
+    declaration bounds the loss; `empty` where nothing can be missing. `missing` is how many events
+    it holds, where ids without holes tell; 0 where nobody knows.
     """
 
     after_generation: str
@@ -30,6 +31,7 @@ class Gap(msgspec.Struct, frozen=True):
     before_position: str
     exact: bool = False
     empty: bool = False
+    missing: int = 0
 
 
 def gap_id(source: str, gap: Gap) -> str:

@@ -81,17 +81,16 @@ def _answered(speech: Speech, hearing: Hearing, ask: Ask | None, serve: Serve) -
 def _hear(speech: Speech, hearing: Hearing, frame: Frame) -> None:
     if frame.data is None or speech.counts(frame):
         hearing.arrived(frame)
+    else:
+        hearing.noticed(frame)
 
 
 def _moved(speech: Speech, cursor: Cursor, frame: Frame) -> Cursor:
     """Return the cursor behind this frame."""
     if frame.data is None or not speech.counts(frame):
-        bookmark = frame.id_seen and speech.advances(frame)
-        return (
-            msgspec.structs.replace(cursor, position=Position(frame.last_event_id))
-            if bookmark
-            else cursor
-        )
+        if not speech.advances(frame):
+            return cursor
+        return msgspec.structs.replace(cursor, position=Position(frame.last_event_id))
     position = place(cursor.position, frame)
     mark = Mark(position, digest_of(frame, speech.volatile))
     return msgspec.structs.replace(

@@ -35,6 +35,10 @@ def answer(status: int = 200, **headers: str) -> Opening:
     return Opening(status, {f"x-{name}": value for name, value in headers.items()}, asked="5")
 
 
+def said(data: str, kind: str = "hello") -> Frame:
+    return Frame(event=kind, data=data)
+
+
 def event(event_id: str | None, kind: str = "message") -> Frame:
     return Frame(event=kind, data="{}", last_event_id=event_id or "", id_seen=event_id is not None)
 
@@ -55,6 +59,23 @@ RING = tuple(
 RINGED = at(ring=RING)
 JOINED = at(ring=RING, seam=Seam(RING[:2], sequence=1), published=1)
 SINCE = {"5": data_digest("{}")}
+DENSE = plain.Dialect(scheme="integer-dense", generation_header="x-epoch", overlap="off")
+GREETED = plain.Dialect(
+    scheme="integer",
+    generation_header="x-epoch",
+    control_events=("hello",),
+    resume_control="/at",
+    recovered_control="/recovered",
+    overlap="off",
+)
+ECHOED = plain.Dialect(scheme="integer", echo_header="x-echo", overlap="off")
+AGED = plain.Dialect(generation_header="x-epoch", window_age_s=60.0, overlap="off")
+UPTIME = plain.Dialect(uptime_control="/up", control_events=("ping",), overlap="off")
+REBORN = plain.Dialect(generation_events=("put",))
+RESETS = plain.Dialect(
+    reset_comments=("^:?410",), reset_pointer="/code", reset_codes=("gone",), overlap="off"
+)
+SNAPSHOT = plain.Dialect(snapshot_events=("put",))
 
 CONNECTIONS: dict[Reason, Connection] = {
     Reason.FIRST_CONNECTION: Connection(at(fresh=True, position=None), GOOD, (event("1"),)),
@@ -76,6 +97,45 @@ CONNECTIONS: dict[Reason, Connection] = {
     Reason.WINDOW_COVERS: Connection(AT_5, GOOD, (event("6"),)),
     Reason.WINDOW_EXCEEDED: Connection(AT_5, answer(epoch="a", floor="9"), (event("9"),)),
     Reason.WINDOW_ABSENT: Connection(AT_5, answer(epoch="a"), (event("6"),)),
+    Reason.WINDOW_OUTLASTED: Connection(
+        AT_5, Opening(200, {"x-epoch": "a"}, "5", away_s=61.0), (event("6"),), AGED
+    ),
+    Reason.GENERATION_BEGUN: Connection(AT_5, answer(), (event("6", "put"),), REBORN),
+    Reason.UPTIME_WENT_BACK: Connection(
+        at(token="9"), answer(), (said('{"up":3}', "ping"), event("6")), UPTIME
+    ),
+    Reason.UPTIME_GREW: Connection(
+        at(token="9"), answer(), (said('{"up":12}', "ping"), event("6")), UPTIME
+    ),
+    Reason.ID_REUSED: Connection(AT_5, GOOD, (event("6"), event("6", "other"))),
+    Reason.DENSE_NEXT: Connection(AT_5, answer(epoch="a"), (event("6"),), DENSE),
+    Reason.DENSE_HOLE: Connection(AT_5, answer(epoch="a"), (event("9"),), DENSE),
+    Reason.RESUME_POINT_EQUAL: Connection(
+        AT_5, answer(epoch="a"), (said('{"at":5}'), event("6")), GREETED
+    ),
+    Reason.RESUME_POINT_OTHER: Connection(AT_5, answer(echo="9"), (event("10"),), ECHOED),
+    Reason.RESUME_POINT_BEHIND: Connection(
+        AT_5, answer(epoch="a"), (said('{"at":3}'), event("6")), GREETED
+    ),
+    Reason.RESUME_POINT_UNCLEAR: Connection(
+        AT_5, answer(epoch="a"), (said('{"at":8}'), event("6")), GREETED
+    ),
+    Reason.RESUME_SAID: Connection(
+        AT_5, answer(epoch="a"), (said('{"recovered":true}'), event("6")), GREETED
+    ),
+    Reason.RESUME_DENIED: Connection(
+        AT_5, answer(epoch="a"), (said('{"recovered":false}'), event("6")), GREETED
+    ),
+    Reason.RESET_COMMENT: Connection(
+        AT_5, answer(), (Frame(comments=(":410: Gone",)), event("6")), RESETS
+    ),
+    Reason.RESET_CODE: Connection(AT_5, answer(), (said('{"code":"gone"}'),), RESETS),
+    Reason.SNAPSHOT_SENT: Connection(AT_5, answer(), (event("6", "put"),), SNAPSHOT),
+    Reason.TEXT_INJECTED: Connection(
+        AT_5,
+        GOOD,
+        (Frame(data="{}", last_event_id="6", id_seen=True, unknown_lines=1),),
+    ),
     Reason.RESET_STATUS: Connection(AT_5, answer(410), ()),
     Reason.RESET_EVENT: Connection(AT_5, GOOD, (event(None, "reset"),)),
     Reason.RESET_EMPTY_ID: Connection(AT_5, GOOD, (event(""),)),
@@ -125,8 +185,12 @@ def reasons_of(connection: Connection) -> tuple[Reason, ...]:
     )
     heard = dialect.hearing(cursor, ask)
     heard.opened(connection.opening)
-    for frame in connection.frames:
-        heard.arrived(frame)
+    reading = dialect.snapshots() if isinstance(dialect, plain.Dialect) else None
+    for frame in reading.read(connection.frames) if reading is not None else connection.frames:
+        if frame.data is None or dialect.counts(frame):
+            heard.arrived(frame)
+        else:
+            heard.noticed(frame)
     heard.silent()
     if connection.audit is not None:
         heard.audited(connection.audit)

@@ -96,6 +96,8 @@ def test_hostile_frames_raise_nothing(name: str, cursor: Cursor, body: bytes, st
             speech.replayed(frame)
             if frame.data is None or speech.counts(frame):
                 hearing.arrived(frame)
+            else:
+                hearing.noticed(frame)
             assert not (speech.advances(frame) and speech.counts(frame))
         # The marks' digests are made up, so nothing that came can be what we had.
         assert judge(hearing.evidence()).kind is not Standing.RESUMED

@@ -10,6 +10,7 @@ import pytest
 
 from fencepost.app import Fencepost
 from fencepost.errors import UsageError
+from fencepost.intentions import checked_table
 from fencepost.registry import built_in, checked_policy, described_dialects, shipped, speaking
 from fencepost.settings import Settings, Source
 from fencepost.settings_file import load_settings, with_dialects
@@ -197,7 +198,19 @@ def test_what_is_shipped_says_what_it_rests_on() -> None:
     assert {"mercure", "eventstreams", "centrifugo", "kubernetes", "mcp_http_sse"} == set(shipped())
     for name, dialect in shipped().items():
         about = dialect.about
-        assert "from documents" == about.tried, name
+        expected = "on a real server" if name == "mcp_http_sse" else "from documents"
+        assert expected == about.tried, name
         assert about.server, name
         assert about.source, name
         assert about.untried, name
+
+
+def test_a_source_that_is_kept_on_the_broker_names_its_dialect() -> None:
+    """Each bridge looks the name up for itself; what is not known there is not followed."""
+    settings = Settings(dialects={"mine": {"scheme": "ulid"}})
+    table = {"url": URL, "keys": "durable", "key": "/k"}
+    kept = checked_table("a", {**table, "dialect": "mercure"}, settings)
+    assert shipped()["mercure"] is kept.speech
+    assert MINE == checked_table("a", {**table, "dialect": "mine"}, settings).speech
+    with pytest.raises(UsageError, match=r"sources\.a\.dialect: there is no dialect 'yours'"):
+        checked_table("a", {**table, "dialect": "yours"}, settings)

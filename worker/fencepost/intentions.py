@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fencepost.errors import UsageError
+from fencepost.registry import speaking
 from fencepost.settings import Settings, Source
 
 STORABLE = frozenset(
@@ -42,7 +43,7 @@ def checked_table(name: str, table: Mapping[str, Any], settings: Settings) -> So
                 "could be run: leave it out, or put this source into the bridges' own file"
             )
     try:
-        source = msgspec.convert(table, Source)
+        source = speaking(name, msgspec.convert(table, Source), settings.dialects)
         # The ledger's memory is checked against what the source says of itself.
         msgspec.structs.replace(settings, sources={name: source})
     except (msgspec.ValidationError, ValueError) as error:

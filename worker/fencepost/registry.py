@@ -82,7 +82,7 @@ def speaking(
     With `lenient` a source whose dialect is not known yet is returned as it is: its app may bring
     it.
     """
-    if source.dialect in OWN_TABLES:
+    if source.dialect in OWN_TABLES or source.spoken is not None:
         return source
     speech = _find(source.dialect, tables, registered or {})
     if speech is None and lenient:

@@ -5,13 +5,13 @@ Every named dialect is one of these, in Python or in TOML, and so is whatever a 
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from fencepost_policies.dialects import plain
 from fencepost_policies.dialects.asking import GENERATION, Asking
-from fencepost_policies.dialects.places import IN_ID, AsSent, Places, Placing, Reading
+from fencepost_policies.dialects.places import IN_ID, AsSent, InTurn, Places, Placing, Reading
 from fencepost_policies.overlap import Ask
 from fencepost_policies.pointer import check_pointer
 from fencepost_policies.witness import Hearing
@@ -37,13 +37,20 @@ class Dialect(plain.Dialect, frozen=True, forbid_unknown_fields=True):
 
     `ask` is how a position is asked for. `position_control` is where the position of an event is
     that comes in a control event right behind it. With `placed_only`, what names no position is no
-    event. Without `resumable` each connection begins anew, and is said to. `key` is where the
-    idempotency key is, for sources that do not say it.
+    event; with `typed_only`, what has no type. Where types are in the data, `ignore` names those.
+    Without `resumable` each connection begins anew, and is said to. `key` is where the idempotency
+    key is, for sources that do not say it.
+
+    `greeting` are messages without which nothing comes; they are posted where the data of the event
+    `endpoint_event` says.
     """
 
     ask: Asking = Asking()
     position_control: str = ""
     placed_only: bool = False
+    typed_only: bool = False
+    endpoint_event: str = ""
+    greeting: tuple[dict[str, Any], ...] = ()
     resumable: bool = True
     key: str = ""
     about: About = About()
@@ -53,6 +60,8 @@ class Dialect(plain.Dialect, frozen=True, forbid_unknown_fields=True):
         check_pointer(self.key)
         if self.position_control and not self.control_events:
             raise ValueError("position_control needs control_events, the types that it is in")
+        if bool(self.endpoint_event) != bool(self.greeting):
+            raise ValueError("endpoint_event and greeting come together")
         if self.generation_secret and GENERATION in f"{self.ask.template}{self.ask.json}":
             raise ValueError(
                 f"{GENERATION} cannot be sent: generation_secret keeps only its digest"
@@ -73,7 +82,6 @@ class Dialect(plain.Dialect, frozen=True, forbid_unknown_fields=True):
             self.position_control if behind else self.position,
             () if behind else self.position_events,
             self.position_pattern,
-            self.bookmarks,
             self.control_events if behind else (),
         )
 
@@ -96,23 +104,36 @@ class Dialect(plain.Dialect, frozen=True, forbid_unknown_fields=True):
         hearing = super().hearing(cursor, ask, last_chance=last_chance)
         if self.resumable:
             return hearing
-        return Hearing(cursor, NoResumption(cursor), (), hearing.overlap)
+        return Hearing(cursor, NoResumption(cursor), hearing.witnesses[1:-1], hearing.overlap)
 
     def reading(self, ask: Ask | None) -> Reading:
         """Return a reading for one connection, which was opened with this ask."""
+        placing = self._placing(ask)
+        marks = self.snapshot_until, self.snapshot_until_data, self.snapshot_until_control
+        if self.snapshot_events or any(marks):
+            return InTurn(placing, self.snapshots())
+        return placing
+
+    def _placing(self, ask: Ask | None) -> Reading:
         places = self.places
         if places == Places(IN_ID):
             return AsSent()
-        return Placing(places, self.type_of, ask.position.id if ask is not None else "")
+        return Placing(places, ask.position.id if ask is not None else "")
 
     def counts(self, frame: Frame) -> bool:
-        placed = frame.id_seen or not self.placed_only
-        return placed and super().counts(frame) and not self.advances(frame)
+        if not super().counts(frame) or self.advances(frame):
+            return False
+        if self.placed_only and not frame.id_seen:
+            return False
+        if not self.typed_only and (self.type == IN_ID or not self.ignore):
+            return True
+        type = self.type_of(frame)
+        return type not in self.ignore and (bool(type) or not self.typed_only)
 
     def advances(self, frame: Frame) -> bool:
         """Return True if this frame is no event of the source, but moves its position."""
+        if not frame.id_seen or frame.data is None:
+            return False
         if self.position_control and frame.event in self.control_events:
             return True
-        if not self.bookmarks:
-            return False
-        return (frame.event if frame.data is None else self.type_of(frame)) in self.bookmarks
+        return bool(self.bookmarks) and self.type_of(frame) in self.bookmarks

@@ -5,8 +5,9 @@ now (`streamNextOffset`), and `?offset=` asks for what is behind that. A replay 
 what came in several, so each message is an event here, and one that comes back is known by its
 bytes.
 
-An offset of the future, or of a stream that was deleted and made again, is clamped without a word;
-the overlap finds that out. What retention has removed is refused with 410.
+An offset of the future, or of a stream that was deleted and made again, is clamped: the first
+control event then names a place before the one that was asked for. Once the new stream has passed
+it, only the overlap finds that out. What retention has removed is refused with 410.
 """
 
 from collections import deque
@@ -24,7 +25,7 @@ DATA, CONTROL = "data", "control"
 
 
 class Dialect(described.Dialect, frozen=True, forbid_unknown_fields=True):
-    def reading(self, ask: Ask | None) -> Reading:
+    def _placing(self, ask: Ask | None) -> Reading:
         return MessageReading(self, ask)
 
 
@@ -38,7 +39,7 @@ class MessageReading:
 
     def __init__(self, dialect: Dialect, ask: Ask | None) -> None:
         asked = ask.position.id if ask is not None else ""
-        self._placing = Placing(dialect.places, dialect.type_of, asked)
+        self._placing = Placing(dialect.places, asked)
         self._volatile = dialect.volatile
         self._owed = deque(_owed_by(ask) if ask is not None else ())
 
@@ -104,6 +105,8 @@ DIALECT = Dialect(
     scheme="lexicographic",
     control_events=(CONTROL,),
     position_control="/streamNextOffset",
+    resume_control="/streamNextOffset",
+    end_control="/streamClosed",
     ask=Asking(where="query", name="offset", now="now", earliest="-1", anew="earliest"),
     about=described.About(
         server="Durable Streams",

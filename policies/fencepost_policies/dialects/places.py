@@ -4,7 +4,7 @@ Some servers put no `id:` on their events, but a number into the data, or a word
 its own that follows. A reading is made for one connection and sees its frames in order.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -32,42 +32,42 @@ class Places(msgspec.Struct, frozen=True):
     """Where positions are, in a dialect's own words.
 
     `pointer` is "sse" or a JSON pointer into the data; `events` and `pattern` are what a position
-    has to come in, and to look like. `bookmarks` are types that are no events and move the position
-    all the same. With `behind`, the position of an event is in an event of these types that comes
-    right behind it, at `pointer`.
+    has to come in, and to look like. With `behind`, the position of an event is in an event of
+    these types that comes right behind it, at `pointer`.
     """
 
     pointer: str = IN_ID
     events: tuple[str, ...] = ()
     pattern: str = ""
-    bookmarks: tuple[str, ...] = ()
     behind: tuple[str, ...] = ()
 
 
+class InTurn:
+    """Readings, one after the other."""
+
+    def __init__(self, *readings: Reading) -> None:
+        self._readings = readings
+
+    def read(self, frames: Sequence[Frame]) -> Sequence[Frame]:
+        for reading in self._readings:
+            frames = reading.read(frames)
+        return frames
+
+
 class Placing:
-    """The reading of a source whose positions are elsewhere, or are not all positions.
+    """The reading of a source whose positions are elsewhere, or are not all positions."""
 
-    What is a bookmark, or comes behind an event for its position, goes on without its data, as a
-    block of an id alone does.
-    """
-
-    def __init__(self, places: Places, type_of: Callable[[Frame], str], asked: str = "") -> None:
+    def __init__(self, places: Places, asked: str = "") -> None:
         self._places = places
-        self._type_of = type_of
         self._pattern = Pattern(places.pattern) if places.pattern else None
         self._last = asked
         self._waiting: Frame | None = None
         """The last event, where its position is still to come."""
 
     def read(self, frames: Sequence[Frame]) -> Sequence[Frame]:
-        read_one = self._read_behind if self._places.behind else self._read
-        return [placed for frame in frames for placed in read_one(frame)]
-
-    def _read(self, frame: Frame) -> Sequence[Frame]:
-        position = self._position_in(frame)
-        if self._places.bookmarks and (type := self._type_of(frame)) in self._places.bookmarks:
-            frame = _bookmark(type, frame)
-        return (self._placed(frame, position),)
+        if not self._places.behind:
+            return [self._placed(frame, self._position_in(frame)) for frame in frames]
+        return [placed for frame in frames for placed in self._read_behind(frame)]
 
     def _read_behind(self, frame: Frame) -> Sequence[Frame]:
         if frame.data is None:
@@ -79,7 +79,7 @@ class Placing:
         self._waiting = None
         position = self._position_in(frame)
         event = (self._placed(waiting, position),) if waiting is not None else ()
-        return (*event, self._placed(_bookmark(frame.event, frame), position))
+        return (*event, self._placed(frame, position))
 
     def _position_in(self, frame: Frame) -> str | None:
         """Return the position that this frame names, None where it names none."""
@@ -105,7 +105,3 @@ class Placing:
         if frame.id_seen == seen and frame.last_event_id == self._last:
             return frame
         return msgspec.structs.replace(frame, last_event_id=self._last, id_seen=seen)
-
-
-def _bookmark(type: str, frame: Frame) -> Frame:
-    return msgspec.structs.replace(frame, event=type, data=None)

@@ -1,172 +1,48 @@
 """Plain SSE: a source that its own configuration describes, signal by signal."""
 
 from collections.abc import Mapping
-from typing import Literal
 
 import msgspec
 
-from fencepost_policies.dialects.dialect import Join
+from fencepost_policies.control import Control
+from fencepost_policies.dialects.signals import Signals
 from fencepost_policies.overlap import Ask, probes_for
-from fencepost_policies.pattern import compiled
-from fencepost_policies.pointer import Undecodable, check_pointer, read_json, resolve
-from fencepost_policies.schemes.named import SCHEMES, scheme_for
-from fencepost_policies.schemes.prefixed import check_shape
-from fencepost_policies.witness import Hearing
+from fencepost_policies.pattern import search_for
+from fencepost_policies.pointer import Undecodable, read_json, resolve
+from fencepost_policies.schemes.named import scheme_for
+from fencepost_policies.schemes.scheme import Scheme
+from fencepost_policies.snapshot import SnapshotReading
+from fencepost_policies.witness import Hearing, TokenWitness, Witness
+from fencepost_policies.witnesses.density import DensityWitness
 from fencepost_policies.witnesses.generation import GenerationWitness
+from fencepost_policies.witnesses.injected import InjectedWitness
 from fencepost_policies.witnesses.order import OrderWitness
 from fencepost_policies.witnesses.overlap import OverlapWitness
-from fencepost_policies.witnesses.reset import REFUSALS, ResetWitness
+from fencepost_policies.witnesses.reset import ResetWitness
+from fencepost_policies.witnesses.resume_point import ResumePointWitness
+from fencepost_policies.witnesses.snapshot import SnapshotWitness
+from fencepost_policies.witnesses.uptime import UptimeWitness
 from fencepost_policies.witnesses.window import WindowWitness
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.limits import TYPE_BYTES_MAX
 from fencepost_schemas.sse import Frame
 
 
-class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How one source speaks. Every field is a signal that the source may or may not give.
-
-    A name that ends in `_control` is a JSON pointer into the data of an event of `control_events`:
-    types that speak of the stream itself and are no events of the source. Without such types, any
-    event that has something there is read. Names that end in `_pointer` point into every event.
-
-    Ids. `scheme` orders them (see `schemes/named`). `id_pattern` says where in an id the position
-    is: "gen:pos", "gen-pos", or a regular expression with the groups pos and gen; a generation in
-    there is read, too. `position` is where an event's id is: "sse" or a JSON pointer into its data.
-    Only ids of the form `position_pattern`, in events of `position_events`, move the position;
-    without them, all do. `bookmarks` are types that are no events and move it all the same.
-    `resumes` is where the source goes on when asked for an id: "after" it, "from" it, so that it
-    comes again, or with the "next" one, where an id names what is to be read next.
-
-    Generation. `generation_header` and `generation_pointer` are where the source names it;
-    `generation_control` is its place in a greeting, `generation_cookie` a cookie, `generation_url`
-    a pattern with the group gen that finds it in the path of the url behind all redirects.
-    `generation_first_id` holds where the first id of a connection is its name.
-    `generation_events` are types whose coming means that another one begins. `uptime_control` is a
-    number that grows; it proves nothing, but must not go back. `generation_secret` keeps only a
-    digest of the name; one from a cookie or url is always kept so.
-
-    Window. `window_header` and `window_control` are where the source names the oldest id that it
-    still holds; `window_count` and `window_age_s` are how many events, or for how long, it is known
-    to hold them. A count takes a dense scheme and a `resume_control`.
-
-    Resume point. `echo_header` names the id that the source goes on from: equal proves.
-    `status_header` says "continue" or "reset". `recovered_control` is true or false.
-    `resume_control` is the id that the source goes on from, or its newest: equal to what was asked
-    for proves that nothing was missed, and one behind it contradicts.
-
-    Reset. `reset_statuses` are refusals of a position, `reset_events` types, `reset_comments`
-    and `reset_bodies` patterns found in a comment, or in the body of an error. `reset_codes` are
-    texts found at `reset_pointer`, in events of `reset_code_events` or of any type.
-
-    What else is no event. `ignore` are types of heartbeats and the like, `heartbeat_data` whole
-    data. `end_events`, `end_data` and `end_control` (true) say that the source has ended for good.
-    `snapshot_events` are state, and continue nothing; with `snapshot_until`, `snapshot_until_data`
-    or `snapshot_until_control` (true), so is all that comes before the marker. `extra_fields` holds
-    where the source sends fields that no specification knows, which otherwise count as text that
-    somebody put in.
-
-    `type` is where an event's type is: "sse" or a JSON pointer.
-
-    `overlap` says whether to resume from further back and want what we had given back: "auto" does
-    where the source declares no generation or no window. `volatile` are JSON pointers to what
-    differs each time an event is sent. `join` is what is known of the step from replayed to live
-    events: "atomic" loses nothing, "racy" is known to lose and gets an audit, "unknown" is neither
-    and is looked at again by the next resume.
-    """
-
-    scheme: str = "opaque"
-    id_pattern: str = ""
-    position: str = "sse"
-    position_events: tuple[str, ...] = ()
-    position_pattern: str = ""
-    bookmarks: tuple[str, ...] = ()
-    resumes: Literal["after", "from", "next"] = "after"
-    control_events: tuple[str, ...] = ()
-
-    generation_header: str = ""
-    generation_pointer: str = ""
-    generation_control: str = ""
-    generation_cookie: str = ""
-    generation_url: str = ""
-    generation_first_id: bool = False
-    generation_events: tuple[str, ...] = ()
-    generation_secret: bool = False
-    uptime_control: str = ""
-
-    window_header: str = ""
-    window_control: str = ""
-    window_count: int = 0
-    window_age_s: float = 0.0
-
-    echo_header: str = ""
-    status_header: str = ""
-    recovered_control: str = ""
-    resume_control: str = ""
-
-    reset_statuses: tuple[int, ...] = tuple(sorted(REFUSALS))
-    reset_events: tuple[str, ...] = ()
-    reset_comments: tuple[str, ...] = ()
-    reset_bodies: tuple[str, ...] = ()
-    reset_pointer: str = ""
-    reset_codes: tuple[str, ...] = ()
-    reset_code_events: tuple[str, ...] = ()
-
-    ignore: tuple[str, ...] = ()
-    heartbeat_data: tuple[str, ...] = ()
-    end_events: tuple[str, ...] = ()
-    end_data: tuple[str, ...] = ()
-    end_control: str = ""
-    snapshot_events: tuple[str, ...] = ()
-    snapshot_until: tuple[str, ...] = ()
-    snapshot_until_data: tuple[str, ...] = ()
-    snapshot_until_control: str = ""
-    extra_fields: bool = False
-
-    type: str = "sse"
-    overlap: Literal["auto", "on", "off"] = "auto"
-    volatile: tuple[str, ...] = ()
-    join: Join = "unknown"
-
-    def __post_init__(self) -> None:
-        if self.scheme not in SCHEMES:
-            raise ValueError(f"scheme {self.scheme!r} is not one of {', '.join(sorted(SCHEMES))}")
-        for name in self.__struct_fields__:
-            if name.endswith(("_pointer", "_control")):
-                check_pointer(getattr(self, name))
-        for pointer in (self.position, self.type):
-            if pointer != "sse":
-                check_pointer(pointer)
-        for pointer in self.volatile:
-            check_pointer(pointer)
-        self._check_patterns()
-        self._check_relations()
-
-    def _check_patterns(self) -> None:
-        if self.id_pattern:
-            check_shape(self.id_pattern)
-        for text in (self.position_pattern, *self.reset_comments, *self.reset_bodies):
-            compiled(text)
-        if self.generation_url and "gen" not in compiled(self.generation_url).groupindex:
-            raise ValueError("generation_url needs the group gen, as in /sessions/(?P<gen>[^/]+)")
-
-    def _check_relations(self) -> None:
-        """Raise ValueError for fields that say nothing without another one."""
-        if self.window_count < 0 or not 0 <= self.window_age_s < float("inf"):
-            raise ValueError("window_count and window_age_s must be at least 0")
-        if self.window_count and not (self.scheme.endswith("-dense") and self.resume_control):
-            raise ValueError(
-                "window_count says how many ids back the log goes: it needs scheme integer-dense "
-                "and resume_control, where the source names its newest id"
-            )
-        if bool(self.reset_pointer) != bool(self.reset_codes):
-            raise ValueError("reset_pointer and reset_codes come together")
-        if self.reset_code_events and not self.reset_codes:
-            raise ValueError("reset_code_events needs reset_codes, and where they are")
+class Dialect(Signals, frozen=True, forbid_unknown_fields=True):
+    """How one source speaks: see `Signals` for the fields."""
 
     @property
     def _probes(self) -> bool:
-        declares = (self.generation_header or self.generation_pointer) and self.window_header
+        declares = self.says_generation and self.says_losses
         return self.overlap == "on" or (self.overlap == "auto" and not declares)
+
+    @property
+    def _inclusive(self) -> bool:
+        return self.resumes == "from"
+
+    @property
+    def _control(self) -> Control:
+        return Control(self.control_events)
 
     @property
     def covers(self) -> bool:
@@ -181,7 +57,9 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         Without a probe that is the position reached, where there is one to ask for.
         """
-        probes = probes_for(cursor, published) if self._probes else ()
+        probes: tuple[Ask, ...] = ()
+        if self._probes:
+            probes = probes_for(cursor, published, inclusive=self._inclusive)
         if probes or cursor.position is None or not cursor.position.id:
             return probes
         return (Ask(cursor.position),)
@@ -193,36 +71,109 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         `ask` is what the attempt resumes from, `last_chance` that no other follows it.
         """
-        scheme = scheme_for(self.scheme, self.id_pattern)
         asked = cursor
         if cursor is not None and ask is not None:
             asked = msgspec.structs.replace(cursor, position=ask.position)
-        generation = GenerationWitness(
+        overlap = OverlapWitness(
+            ask,
+            self._scheme,
+            volatile=self.volatile,
+            last_chance=last_chance,
+            racy=self.join == "racy",
+        )
+        others: list[Witness] = [
+            self._reset(asked),
+            OrderWitness(asked, self._scheme, inclusive=self._inclusive, volatile=self.volatile),
+            DensityWitness(asked, self._scheme),
+            self._window(asked),
+            SnapshotWitness(),
+        ]
+        if self.echo_header or self.status_header or self.recovered_control or self.resume_control:
+            others.append(self._resume_point(asked))
+        if not self.extra_fields:
+            others.append(InjectedWitness())
+        return Hearing(cursor, self._generation(cursor), others, overlap)
+
+    @property
+    def _scheme(self) -> Scheme:
+        return scheme_for(self.scheme, self.id_pattern)
+
+    def _generation(self, cursor: Cursor | None) -> TokenWitness:
+        if self.uptime_control:
+            return UptimeWitness(cursor, self._control, self.uptime_control)
+        return GenerationWitness(
             cursor,
             header=self.generation_header,
             pointer=self.generation_pointer,
             secret=self.generation_secret,
+            cookie=self.generation_cookie,
+            url=search_for(self.generation_url) if self.generation_url else None,
+            control=self._control,
+            control_pointer=self.generation_control,
+            scheme=self._scheme,
+            first_id=self.generation_first_id,
+            begins=frozenset(self.generation_events),
         )
-        return Hearing(
-            cursor,
-            generation,
-            (
-                ResetWitness(asked, events=frozenset(self.reset_events)),
-                OrderWitness(asked, scheme),
-                WindowWitness(asked, scheme, header=self.window_header),
-            ),
-            OverlapWitness(
-                ask,
-                scheme,
-                volatile=self.volatile,
-                last_chance=last_chance,
-                racy=self.join == "racy",
-            ),
+
+    def _reset(self, asked: Cursor | None) -> ResetWitness:
+        return ResetWitness(
+            asked,
+            statuses=frozenset(self.reset_statuses),
+            events=frozenset(self.reset_events),
+            comments=tuple(search_for(text) for text in self.reset_comments),
+            codes=frozenset(self.reset_codes),
+            pointer=self.reset_pointer,
+            coded=Control(self.reset_code_events),
         )
+
+    def _window(self, asked: Cursor | None) -> WindowWitness:
+        return WindowWitness(
+            asked,
+            self._scheme,
+            header=self.window_header,
+            control=self._control,
+            floor=self.window_control,
+            newest=self.resume_control,
+            count=self.window_count,
+            age_s=self.window_age_s,
+            inclusive=self.resumes != "after",
+        )
+
+    def _resume_point(self, asked: Cursor | None) -> ResumePointWitness:
+        return ResumePointWitness(
+            asked,
+            self._scheme,
+            self._control,
+            echo=self.echo_header,
+            status=self.status_header,
+            point=self.resume_control,
+            recovered=self.recovered_control,
+        )
+
+    def snapshots(self) -> SnapshotReading:
+        """Return what marks the state among the frames of one connection."""
+        return SnapshotReading(
+            frozenset(self.snapshot_events),
+            self._control,
+            until=frozenset(self.snapshot_until),
+            until_data=frozenset(self.snapshot_until_data),
+            until_pointer=self.snapshot_until_control,
+        )
+
+    def ends(self, frame: Frame) -> bool:
+        """Return True if the source says with this frame that nothing will ever follow."""
+        if frame.data is None:
+            return False
+        said = frame.event in self.end_events or frame.data in self.end_data
+        return said or self._control.flag(self.end_control, frame) is True
 
     def counts(self, frame: Frame) -> bool:
         """Return True if this frame is an event of the source, and no heartbeat."""
-        return frame.data is not None and frame.event not in self.ignore
+        if frame.data is None or frame.event in self.ignore or frame.event in self.control_events:
+            return False
+        if frame.event in self.bookmarks:
+            return False
+        return frame.data not in self.heartbeat_data and frame.data not in self.end_data
 
     def replayed(self, frame: Frame) -> bool:
         """Return False: no plain source says so."""

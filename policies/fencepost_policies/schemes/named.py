@@ -1,5 +1,7 @@
 """Every scheme by the name that a configuration gives it."""
 
+from functools import cache
+
 from fencepost_policies.schemes.integer import Integer
 from fencepost_policies.schemes.lexicographic import LEXICOGRAPHIC
 from fencepost_policies.schemes.ms_seq import MS_SEQ
@@ -25,6 +27,7 @@ SCHEMES: dict[str, Scheme] = {
 }
 
 
+@cache
 def scheme_for(name: str, id_pattern: str = "") -> Scheme:
     """Return the scheme of this name, over the positions in ids of this pattern if there is one."""
     scheme = SCHEMES[name]

@@ -19,6 +19,10 @@ def check_shape(shape: str) -> None:
         )
 
 
+def names_generation(shape: str) -> bool:
+    return "gen" in Pattern(SHAPES.get(shape, shape)).groups
+
+
 class Prefixed:
     """Another scheme orders the positions; ids of two generations have no order."""
 

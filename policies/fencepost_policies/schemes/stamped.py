@@ -34,7 +34,7 @@ def read_ulid(text: str) -> Stamp | None:
 
 def read_uuid7(text: str) -> Stamp | None:
     found = _UUID7.fullmatch(text)
-    return (int(found[1] + found[2], 16), text.lower()) if found else None
+    return (int(found[1] + found[2], 16), text.lower().removeprefix("urn:uuid:")) if found else None
 
 
 class Stamped:

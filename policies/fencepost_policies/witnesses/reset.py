@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from fencepost_policies.control import Control
+from fencepost_policies.pattern import Search
 from fencepost_policies.witness import Opening
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.evidence import Facet, Fact, Finding
@@ -11,9 +13,16 @@ from fencepost_schemas.sse import Frame
 REFUSALS = frozenset({400, 404, 409, 410, 412, 416})
 """Statuses that, in answer to a sent position, mean that the position is not known."""
 
+SHOWN_CHARS_MAX = 100
+"""What a record shows of a comment."""
+
 
 class ResetWitness:
-    """Hears refusals of a position, the dialect's reset events, and ids taken back."""
+    """Hears refusals of a position, the dialect's reset events and comments, and ids taken back.
+
+    `codes` are texts that mean a reset where the pointer finds them in the data, in events that
+    `coded` reads.
+    """
 
     name = "reset"
 
@@ -23,12 +32,20 @@ class ResetWitness:
         *,
         statuses: frozenset[int] = REFUSALS,
         events: frozenset[str] = frozenset(),
+        comments: tuple[Search, ...] = (),
+        codes: frozenset[str] = frozenset(),
+        pointer: str = "",
+        coded: Control | None = None,
         empty_stream: bool = False,
     ) -> None:
         position = cursor.position if cursor is not None else None
         self._had_id = position is not None and bool(position.id)
         self._statuses = statuses
         self._events = events
+        self._comments = comments
+        self._codes = codes
+        self._pointer = pointer
+        self._coded = coded or Control()
         self._empty_stream = empty_stream
         self._asked = ""
         self._silent = True
@@ -40,12 +57,21 @@ class ResetWitness:
 
     def arrived(self, frame: Frame) -> Iterable[Fact]:
         self._silent = False
-        if frame.data is not None and frame.event in self._events:
-            yield self._contradicts(Reason.RESET_EVENT, "", frame.event)
+        yield from self.noticed(frame)
         if frame.id_seen:
             if self._had_id and not frame.last_event_id:
                 yield self._contradicts(Reason.RESET_EMPTY_ID, "", "")
             self._had_id = bool(frame.last_event_id)
+
+    def noticed(self, frame: Frame) -> Iterable[Fact]:
+        if frame.data is not None and frame.event in self._events:
+            yield self._contradicts(Reason.RESET_EVENT, "", frame.event)
+        for comment in frame.comments if self._comments else ():
+            if any(search.finds(comment) for search in self._comments):
+                yield self._contradicts(Reason.RESET_COMMENT, "", comment[:SHOWN_CHARS_MAX])
+        code = self._coded.text(self._pointer, frame)
+        if code in self._codes:
+            yield self._contradicts(Reason.RESET_CODE, "", code)
 
     def ended(self) -> Iterable[Fact]:
         """Return what a proper end means: some servers answer an unknown position with nothing."""

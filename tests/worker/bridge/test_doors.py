@@ -1,6 +1,8 @@
 """How a source is asked, on a real socket: where its dialect wants a position, and nowhere else."""
 
+import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -10,10 +12,16 @@ import pytest
 from fencepost.bridge.doors import door_for
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.clock import RealWorld
+from fencepost.errors import SourceStopped
 from fencepost.ports import SourceUnreachable
+from fencepost.registry import shipped
 from fencepost.settings import Bridge, Source
 from fencepost.transport.http import HttpTransport
+from fencepost_policies.dialects.described import Dialect as Described
+from fencepost_policies.dialects.places import Reading
+from fencepost_policies.overlap import Ask
 from fencepost_schemas.cursor import Cursor
+from fencepost_schemas.sse import Frame
 from fencepost_schemas.standing import Standing
 from kit.house import house
 from kit.orders import see, see_verdicts
@@ -80,7 +88,7 @@ async def test_a_body_is_posted() -> None:
 
 
 async def test_no_position_is_logged_or_told(caplog: pytest.LogCaptureFixture) -> None:
-    """A cursor may open another's backlog: it is in no log line of any level, and no error."""
+    """A cursor may open another's backlog: it is in no log line and no error, at any level."""
     caplog.set_level(logging.DEBUG)
     ask = {"in": "query", "name": "since"}
     async with ScriptedSource(Reply(status=410)) as source:
@@ -181,3 +189,76 @@ async def test_a_bookmark_is_asked_for_once_the_rest_is_refused(broker: Embedded
             assert ["ADDED", "MODIFIED", "ADDED"] == [e.type for e in await home.events()]
         versions = [dict(parse_qsl(urlsplit(r.path).query)) for r in source.requests]
         assert [{}, {"resourceVersion": "1"}, {"resourceVersion": "90"}] == versions
+
+
+async def greeted(source: ScriptedSource, endpoint: str) -> None:
+    """Have a door hear where messages are to be sent."""
+    transport = HttpTransport(Bridge())
+    try:
+        spoken = shipped()["mcp_http_sse"]
+        table = source_at(source.url, dialect="mcp_http_sse", spoken=spoken, headers={"x-own": "1"})
+        door = door_for("orders", table, transport, RealWorld())
+        await door.answer(Frame(event="message", data="{}"))
+        await door.answer(Frame(event="endpoint", data=endpoint))
+        await door.answer(Frame(event="endpoint", data=endpoint))
+    finally:
+        await transport.close()
+
+
+async def test_a_greeting_goes_where_the_source_says_and_once() -> None:
+    """In its order, with the configured headers; a second endpoint event is not answered."""
+    async with ScriptedSource(Reply(status=202)) as source:
+        await greeted(source, "/messages?session_id=x")
+        assert ["POST /messages?session_id=x HTTP/1.1"] * 2 == [
+            request.head.splitlines()[0] for request in source.requests
+        ]
+        assert {"1"} == {request.headers["x-own"] for request in source.requests}
+
+
+async def test_a_greeting_is_never_sent_to_another_origin() -> None:
+    """It would carry the source's credentials along; the url is not told, it may hold a session."""
+    async with ScriptedSource(Reply(status=202)) as source, ScriptedSource(stream()) as other:
+        for endpoint in (other.url + "?s3cret", "http://[", "//127.0.0.1:1/x", "file:///etc/x"):
+            with pytest.raises(SourceUnreachable, match="as the place to send") as caught:
+                await greeted(source, endpoint)
+            assert endpoint not in str(caught.value)
+        assert [] == source.requests == other.requests
+
+
+async def test_a_greeting_that_is_refused_ends_the_connection() -> None:
+    """Nothing would come on it."""
+    async with ScriptedSource(Reply(status=400)) as source:
+        with pytest.raises(SourceUnreachable, match="answered a message with 400"):
+            await greeted(source, "/messages")
+
+
+class Broken(Described, frozen=True):
+    """A user's own dialect with a slip in it."""
+
+    def reading(self, ask: Ask | None) -> Reading:
+        return self
+
+    def read(self, frames: Sequence[Frame]) -> Sequence[Frame]:
+        raise KeyError(frames[0].data)
+
+
+async def test_a_dialect_that_raises_stops_its_source(broker: EmbeddedBroker) -> None:
+    """It is told by its place, without what was read; the connection does not just look silent."""
+    async with ScriptedSource(stream(b"data: s3cret\n\n", end=End.HANG)) as source:
+        sources = {
+            "orders": {
+                "url": source.url,
+                "keys": "durable",
+                "key": "/k",
+                "dialect": "broken",
+                "spoken": Broken(),
+            }
+        }
+        async with house(broker, sources, dialects={}) as home:
+            await home.init()
+            async with home.bridge() as running:
+                await asyncio.wait([running], timeout=20)
+            error = running.exception()
+        assert isinstance(error, SourceStopped)
+        assert "its dialect raised KeyError in read, " in str(error)
+        assert "s3cret" not in str(error)

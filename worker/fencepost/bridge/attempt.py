@@ -6,16 +6,19 @@ bound the source waits.
 """
 
 import asyncio
+import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from enum import StrEnum
 
 from fencepost.bridge.pace import Pace
+from fencepost.errors import SourceStopped
 from fencepost.ports import SourceResponse, SourceUnreachable
 from fencepost_policies.dialects.dialect import Speech
 from fencepost_policies.overlap import Ask
 from fencepost_policies.witness import Hearing, contradiction
+from fencepost_schemas.evidence import Fact
 from fencepost_schemas.limits import (
     HELD_BYTES_MAX,
     HELD_FRAMES_MAX,
@@ -23,6 +26,9 @@ from fencepost_schemas.limits import (
     READ_AHEAD_FRAMES_MAX,
 )
 from fencepost_schemas.sse import Decoder, Frame, SseLimitExceeded
+
+WAITED_S = 0.1
+"""Whoever waited for so long had nothing left that came before."""
 
 
 class Heard(StrEnum):
@@ -60,6 +66,10 @@ class Attempt:
         self.held: list[Frame] = []
         self.skip_ids: frozenset[str] = frozenset()
         """Ids of events that another connection has brought already."""
+        self.finished = False
+        """True once the source has said that nothing will ever follow."""
+        self.heard_s: float | None = None
+        """A time (of the loop) at which the connection surely went on, as late as can be said."""
         self.decoder = decoder
         self._line = line
         self._dialect = dialect
@@ -73,7 +83,7 @@ class Attempt:
         self._frames_bytes = 0
         self._changed = asyncio.Condition()
         self._ended = False
-        self._failure: SourceUnreachable | SseLimitExceeded | None = None
+        self._failure: SourceUnreachable | SseLimitExceeded | SourceStopped | None = None
         self._reader = asyncio.create_task(self._read(response))
 
     async def close(self) -> None:
@@ -159,9 +169,10 @@ class Attempt:
         if not self.hearing.overlap.owing and self._dialect.replayed(frame):
             self._replayed = True
         if not self.wanted(frame):
+            self.noticed(frame)
             return
         self.hearing.arrived(frame)
-        if frame.data is not None and not self.hearing.overlap.repeat:
+        if frame.data is not None and not self.hearing.repeat:
             self.held.append(frame)
             self._held_bytes += len(frame.data)
 
@@ -182,6 +193,10 @@ class Attempt:
         if frame.id_seen and frame.last_event_id in self.skip_ids:
             return False
         return self._dialect.counts(frame)
+
+    def noticed(self, frame: Frame) -> tuple[Fact, ...]:
+        """Have what is no event heard by those to whom it says something; return their facts."""
+        return () if self._dialect.counts(frame) else self.hearing.noticed(frame)
 
     @property
     def over(self) -> bool:
@@ -238,27 +253,44 @@ class Attempt:
     async def _read(self, response: SourceResponse) -> None:
         """Read ahead, within bounds, until the connection ends."""
         try:
+            await self._read_frames(response)
+        except SourceUnreachable as broken:
+            self._failure = broken
+        # A dialect may be the user's own code. Whatever it raises is told to whoever reads on; if
+        # it ended this task alone, the connection would look silent for ever.
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            self._failure = SourceStopped(
+                f"its dialect raised {type(error).__name__} in {place.name}, "
+                f"{place.filename} line {place.lineno}: mend the dialect"
+            )
+        async with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    async def _read_frames(self, response: SourceResponse) -> None:
+        loop = asyncio.get_running_loop()
+        waits_since_s = loop.time()
+        try:
             async for chunk in response.chunks():
+                if loop.time() - waits_since_s >= WAITED_S:
+                    self.heard_s = waits_since_s
                 frames = self.decoder.feed(chunk)
                 if self._answer is not None:
                     for frame in frames:
                         await self._answer(frame)
                 await self._add(frames)
                 # What is not read because nobody takes it is not the source's delay.
-                now_s = asyncio.get_running_loop().time()
-                self._pace.look(frames, unfinished=self.decoder.unfinished, now_s=now_s)
+                waits_since_s = loop.time()
+                self._pace.look(frames, unfinished=self.decoder.unfinished, now_s=waits_since_s)
         except SseLimitExceeded as exceeded:
             await self._add(exceeded.frames)
             self._failure = exceeded
-        except SourceUnreachable as broken:
-            self._failure = broken
-        async with self._changed:
-            self._ended = True
-            self._changed.notify_all()
 
     async def _add(self, sent: Sequence[Frame]) -> None:
         frames = self._reading.read(sent)
         async with self._changed:
+            self.finished = self.finished or any(self._dialect.ends(frame) for frame in frames)
             self._frames.extend(frames)
             self._frames_bytes += sum(_size(frame) for frame in frames)
             self._changed.notify_all()

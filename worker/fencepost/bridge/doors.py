@@ -2,10 +2,12 @@
 
 from contextlib import AbstractAsyncContextManager
 
+from fencepost.bridge.greeting import GreetingDoor
 from fencepost.bridge.mcp import McpDoor
 from fencepost.ports import Door, Request, SourceResponse, Transport, Way, World
 from fencepost.settings import Source
 from fencepost.settings_file import source_headers
+from fencepost_policies.dialects.described import Dialect as Described
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.sse import Frame
 
@@ -40,4 +42,8 @@ def door_for(name: str, source: Source, transport: Transport, world: World) -> D
     way = transport.of(name, source)
     if source.dialect == "mcp":
         return McpDoor(source, headers, way, world)
-    return PlainDoor(source, headers, way)
+    door = PlainDoor(source, headers, way)
+    speech = source.speech
+    if isinstance(speech, Described) and speech.endpoint_event:
+        return GreetingDoor(door, speech, source.url, headers, way)
+    return door

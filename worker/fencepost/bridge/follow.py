@@ -31,9 +31,8 @@ from fencepost_policies.overlap import Ask
 from fencepost_policies.renewal import Due, Watch, age_bounds
 from fencepost_policies.reply import Reply
 from fencepost_policies.retry import asked_bounds, wait_bounds
-from fencepost_policies.witness import Hearing, contradiction
-from fencepost_schemas.cursor import sendable
-from fencepost_schemas.evidence import Evidence, Fact
+from fencepost_policies.witness import Hearing
+from fencepost_schemas.evidence import Evidence
 from fencepost_schemas.limits import SILENT_PROBES_MAX
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Frame, SseLimitExceeded
@@ -199,6 +198,7 @@ class Follower:
                     # cursor that we have is worth more than an empty one.
                     self._remember_retry(attempt)
                     attempt.check()
+                    self._stop_if_finished(attempt)
                     return Ending.CLOSED
                 self._judge(attempt)
                 return await self._go_on(attempt, stack.pop_all())
@@ -219,9 +219,16 @@ class Follower:
         if attempt.hearing.ended():
             self._refused = attempt.hearing
             return Heard.ENDED
+        if not attempt.held:
+            self._stop_if_finished(attempt)
         if attempt.hearing.overlap.owing:
             return Heard.SILENT
         return Heard.READY if attempt.held else Heard.ENDED
+
+    def _stop_if_finished(self, attempt: Attempt) -> None:
+        """Raise SourceStopped where the source has said that nothing will ever follow."""
+        if attempt.finished:
+            raise SourceStopped(f"{self.name}: the source has ended; nothing more will come of it")
 
     def _was_silent(self) -> Ending:
         self._silences += 1
@@ -275,7 +282,6 @@ class Follower:
         late = covered.late if covered is not None and verdict.kind is Standing.RESUMED else 0
         self._lineage.pass_late(held[:late])
         for frame in held[late:]:
-            self._look_at_id(frame)
             self._lineage.pass_on(frame)
 
     async def _go_on(self, attempt: Attempt, stack: AsyncExitStack) -> Ending:
@@ -287,6 +293,9 @@ class Follower:
                 watch.looked(_now_s())
                 if due is Due.QUIET:
                     self._quiet_at = self._lineage.progress
+                if attempt.hearing.unsettled:
+                    # It took something back and brought nothing since: there is nothing to keep.
+                    return Ending.RENEWED
                 asks = await self._renewal.asks(due)
                 if asks and self._door.session:
                     # A session has one stream, and a second request might take it away.
@@ -296,16 +305,19 @@ class Follower:
                 renewed = await self._renewal.beside(attempt, asks, due) if asks else None
                 if renewed is None:
                     continue
-                await stack.aclose()
                 self._remember_retry(attempt)
-                attempt, stack = renewed.attempt, renewed.stack
+                old, attempt, stack = stack, renewed.attempt, renewed.stack
+                await old.aclose()
                 if attempt.held or judged != self._lineage.progress:
                     # Otherwise nothing has come since the last verdict, which stands.
                     self._judge(attempt)
                 judged = self._lineage.progress
                 watch = self._watch()
+            self._stop_if_finished(attempt)
         finally:
+            self._approach.heard_s = attempt.heard_s
             self._remember_retry(attempt)
+            self._remember_reset(attempt.hearing)
             await stack.aclose()
         return Ending.CLOSED
 
@@ -329,8 +341,7 @@ class Follower:
             while not attempt.over and (due := watch.due(_now_s())) is None:
                 before = lineage.progress
                 for frame in await attempt.frames(watch.due_at_s):
-                    if attempt.wanted(frame):
-                        self._take(frame, attempt)
+                    self._take(frame, attempt)
                 if lineage.progress != before:
                     watch.heard(_now_s())
                 await lineage.outbox.room()
@@ -344,29 +355,31 @@ class Follower:
 
     def _take(self, frame: Frame, attempt: Attempt) -> None:
         """Hear the witnesses on one frame and pass it on."""
-        self._look_at_id(frame)
-        facts = attempt.hearing.arrived(frame)
-        if contradiction(facts):
-            self._judge_again(facts, frame, attempt)
-        self._lineage.pass_on(frame)
+        hearing, cursor = attempt.hearing, self._lineage.cursor
+        if not attempt.wanted(frame):
+            hearing.reopened(attempt.noticed(frame), cursor, event=False)
+            self._lineage.pass_over(frame)
+            return
+        facts = hearing.arrived(frame)
+        against = hearing.reopened(facts, cursor, event=frame.data is not None)
+        if against is not None:
+            self._judge_again(against, frame, attempt)
+        if against is not None or not hearing.repeat:
+            self._lineage.pass_on(frame)
 
-    def _judge_again(self, facts: tuple[Fact, ...], frame: Frame, attempt: Attempt) -> None:
-        """Turn the lineage in the middle of a connection: from this frame on it is another one."""
-        lineage, hearing = self._lineage, attempt.hearing
-        evidence = Evidence(requested=lineage.cursor, genesis=False, facts=facts)
-        first = frame if frame.data is not None else None
-        lineage.turn(judge(evidence), first, token=hearing.generation.token, asked=attempt.asked)
+    def _judge_again(self, against: Evidence, frame: Frame, attempt: Attempt) -> None:
+        """Turn the lineage in the middle of a connection: from this event on it is another one."""
+        lineage, token = self._lineage, attempt.hearing.generation.token
+        lineage.turn(judge(against), frame, token=token, asked=attempt.asked)
         attempt.hearing = self.source.speech.hearing(lineage.cursor)
         attempt.hearing.arrived(frame)
 
-    def _look_at_id(self, frame: Frame) -> None:
-        if frame.id_seen and frame.last_event_id and not sendable(frame.last_event_id):
-            log.error(
-                "%s: the source sent an id of %d characters that no request can send back; "
-                "a break right behind it will be unverifiable: mend the source's ids",
-                self.name,
-                len(frame.last_event_id),
-            )
+    def _remember_reset(self, hearing: Hearing) -> None:
+        """Where the source took something back and brought nothing more, the next connection is
+        judged on that, too: what it brings begins another generation."""
+        if hearing.unsettled:
+            self._refused = self.source.speech.hearing(self._lineage.cursor)
+            self._refused.gave_up(hearing.unsettled)
 
     def _remember_retry(self, attempt: Attempt) -> None:
         if attempt.decoder.retry is not None:
