@@ -78,9 +78,11 @@ class Dialect(plain.Dialect, frozen=True, forbid_unknown_fields=True):
     @property
     def places(self) -> Places:
         behind = bool(self.position_control)
+        # Where only some types may move the position, bookmarks are among them.
+        events = (*self.position_events, *self.bookmarks) if self.position_events else ()
         return Places(
             self.position_control if behind else self.position,
-            () if behind else self.position_events,
+            () if behind else events,
             self.position_pattern,
             self.control_events if behind else (),
         )
