@@ -141,6 +141,7 @@ class Hearing:
         self._repeating = tuple(w for w in self.witnesses if isinstance(w, RepeatWitness))
         self._against: list[Fact] = []
         self._repeat = False
+        self._began_with_state = False
 
     def opened(self, opening: Opening) -> tuple[Fact, ...]:
         """Hear every witness on the head of the response; return the new facts."""
@@ -158,6 +159,7 @@ class Hearing:
         if frame.data is not None:
             self.events += 1
         if frame.snapshot:
+            self._began_with_state = True
             return self.noticed(frame)
         facts = self._hear(fact for witness in self.witnesses for fact in witness.arrived(frame))
         self._repeat = frame.data is not None and any(w.repeat for w in self._repeating)
@@ -244,12 +246,14 @@ class Hearing:
 
         It takes an event, so that the gap ends at its position. Then a contradiction is enough,
         as is the word of the witness of position; a fresh source has nothing to compare with.
-        While marks are owed, only their own witness can end the wait.
+        While marks are owed, only their own witness can end the wait, or a source that sends its
+        state instead.
         """
         if not self.events:
             return False
         if self.overlap.owing:
-            return self.overlap.missed and contradiction(self.facts)
+            given_up = self.overlap.missed or self._began_with_state
+            return given_up and contradiction(self.facts)
         if self.cursor is None or self.cursor.fresh or contradiction(self.facts):
             return True
         return any(fact.facet is Facet.POSITION for fact in self.facts)

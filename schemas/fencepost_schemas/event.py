@@ -31,7 +31,8 @@ class ClassifiedEvent(msgspec.Struct, frozen=True):
     `key` is the source's idempotency key, None where it has none. `verdict` is the connection's
     own verdict, `standing` the lineage's. `namespace` is where the key is unique: the source's
     name, unless sources were declared to share their business ids. `withheld` names why the
-    payload was left behind ("too_large"); `size` then still tells how long it was.
+    payload was left behind ("too_large"); `size` then still tells how long it was. `snapshot` holds
+    for a piece of the source's state, which is not what comes next.
 
     An event that a reconciler emitted names the source whose gap it fills, and the gap's id; its
     `source` is the app that emitted it.
@@ -52,6 +53,7 @@ class ClassifiedEvent(msgspec.Struct, frozen=True):
     content_type: str = "application/json"
     withheld: str = ""
     size: int = 0
+    snapshot: bool = False
     fills: str = ""
     gap: str = ""
 
@@ -107,6 +109,8 @@ def headers_of(event: ClassifiedEvent) -> dict[str, str]:
     if event.withheld:
         headers["ce-withheld"] = _encode(event.withheld)
         headers["ce-size"] = str(event.size)
+    if event.snapshot:
+        headers["ce-snapshot"] = "true"
     if event.gap:
         headers["ce-fills"] = event.fills
         headers["ce-gap"] = event.gap
@@ -152,6 +156,7 @@ def _read(headers: Mapping[str, str], payload: bytes) -> ClassifiedEvent:
         content_type=_decode(headers.get("ce-datacontenttype", "")),
         withheld=_decode(headers.get("ce-withheld", "")),
         size=int(headers.get("ce-size", "0")),
+        snapshot=headers.get("ce-snapshot") == "true",
         fills=headers.get("ce-fills", ""),
         gap=headers.get("ce-gap", ""),
     )

@@ -45,6 +45,9 @@ class Dialect(Protocol):
     def counts(self, frame: Frame) -> bool:
         """Return True if this frame is an event of the source, which moves its position."""
 
+    def ends(self, frame: Frame) -> bool:
+        """Return True if this frame says that nothing will ever follow."""
+
     def replayed(self, frame: Frame) -> bool:
         """Return True if this frame says that all was replayed and what follows is live."""
 

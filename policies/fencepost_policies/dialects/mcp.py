@@ -144,6 +144,10 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         fits = isinstance(method, str) and len(method.encode()) <= TYPE_BYTES_MAX
         return method if fits else ""
 
+    def ends(self, frame: Frame) -> bool:
+        """Return False: what ends is the call, or the session."""
+        return False
+
 
 def request_in(frame: Frame) -> dict[str, Any] | None:
     """Return the request that the server makes with this frame, if it makes one."""

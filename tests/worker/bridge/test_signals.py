@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from fencepost.bridge import attempt
 from fencepost.broker.embedded import EmbeddedBroker
+from fencepost.errors import SourceStopped
 from fencepost_schemas.verdict import Gap
 from kit.house import House, house
 from kit.orders import live, orders, see, see_verdicts
@@ -109,3 +111,60 @@ async def test_text_that_a_proxy_put_in_opens_the_question_again(broker: Embedde
     async with ScriptedSource(*script) as source, house(broker, at(source.url, DENSE)) as home:
         assert [("0001", "1"), ("0002", "2"), ("0003", "3")] == await followed(home, 3)
         assert ("text_injected",) == (await home.records())[-1].verdict.reasons
+
+
+@pytest.mark.parametrize(("waited_s", "verdict"), [(0.0, "resumed"), (60.0, "unverifiable")])
+async def test_who_was_away_for_less_than_the_source_remembers_has_missed_nothing(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, waited_s: float, verdict: str
+) -> None:
+    """The time runs from when the last connection surely went on; where nobody waited for what it
+    brought, that is not known."""
+    monkeypatch.setattr(attempt, "WAITED_S", waited_s)
+    plain = {"scheme": "integer", "generation_header": "gen", "window_age_s": 60, "overlap": "off"}
+    script = (stream(sse(("1", '{"k":"a"}')), gen="g"), live(("2", '{"k":"b"}'), gen="g"))
+    async with ScriptedSource(*script) as source, house(broker, at(source.url, plain)) as home:
+        await followed(home, 2)
+        assert ["genesis", verdict] == await home.verdicts()
+        reason = "window_covers" if verdict == "resumed" else "window_absent"
+        assert reason in (await home.records())[-1].verdict.reasons
+
+
+@pytest.mark.parametrize(
+    ("plain", "last"),
+    [
+        ({"end_data": ["[DONE]"]}, b"data: [DONE]\n\n"),
+        ({"end_events": ["return"]}, b"event: return\ndata\n\n"),
+    ],
+)
+async def test_a_source_that_has_ended_is_not_asked_again(
+    broker: EmbeddedBroker, plain: dict[str, Any], last: bytes
+) -> None:
+    """What it brought is published, and its end stops it by name."""
+    script = (stream(sse(("1", '{"k":"a"}')), last, gen="g"),)
+    settings = {**DENSE, **plain, "ignore": ["return"]}
+    async with ScriptedSource(*script) as source, house(broker, at(source.url, settings)) as home:
+        await home.init()
+        with pytest.raises(SourceStopped, match="orders: the source has ended"):
+            async with home.bridge() as running:
+                await running
+        assert ["1"] == [event.position for event in await home.events()]
+        assert 1 == len(source.requests)
+
+
+async def test_state_is_published_as_such(broker: EmbeddedBroker) -> None:
+    """Flagged, in a generation of its own, with what comes live behind it."""
+    plain = {**DENSE, "snapshot_until": ["ready"], "ignore": ["ready"]}
+    state = sse(("1", '{"k":"s"}'), ("1", '{"k":"t"}'))
+    ready = b"event: ready\ndata: {}\n\n"
+    script = (
+        stream(state, ready, sse(("2", '{"k":"a"}')), gen="g"),
+        stream(state, ready, sse(("3", '{"k":"b"}')), gen="g", end=End.HANG),
+    )
+    async with ScriptedSource(*script) as source, house(broker, at(source.url, plain)) as home:
+        await home.init()
+        async with home.bridge():
+            await see(home, 6)
+        flags = [(event.generation[:4], event.snapshot) for event in await home.events()]
+        assert [("0001", True), ("0001", True), ("0001", False)] == flags[:3]
+        assert [("0002", True), ("0002", True), ("0002", False)] == flags[3:]
+        assert ("snapshot_sent",) == (await home.records())[-1].verdict.reasons

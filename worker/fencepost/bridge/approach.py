@@ -4,6 +4,7 @@ All of them are closed with the stack that they are opened on; which of them is 
 here, and what it means is the judge's.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -49,6 +50,8 @@ class Approach:
         world: World,
         reached: Callable[[str], None],
     ) -> None:
+        self.heard_s: float | None = None
+        """When the connection that was judged last still brought something (time of the loop)."""
         self.spoke = False
         """True once the source has answered with a stream in this process."""
         self.opened_s: float | None = None
@@ -85,7 +88,10 @@ class Approach:
         self._reached("opened")
         withheld = bool(asked) and not response.own
         asked = asked if response.own else ""
-        opening = Opening(response.status, response.headers, asked, response.url, withheld)
+        away_s = asyncio.get_running_loop().time() - self.heard_s if self.heard_s else None
+        opening = Opening(
+            response.status, response.headers, asked, response.url, withheld, away_s=away_s
+        )
         facts = hearing.opened(opening)
         reading = read_reply(
             response.status,

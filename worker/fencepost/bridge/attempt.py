@@ -27,6 +27,9 @@ from fencepost_schemas.limits import (
 )
 from fencepost_schemas.sse import Decoder, Frame, SseLimitExceeded
 
+WAITED_S = 0.1
+"""Whoever waited for so long had nothing left that came before."""
+
 
 class Heard(StrEnum):
     """Why the hearing of an attempt came to its end."""
@@ -63,6 +66,10 @@ class Attempt:
         self.held: list[Frame] = []
         self.skip_ids: frozenset[str] = frozenset()
         """Ids of events that another connection has brought already."""
+        self.finished = False
+        """True once the source has said that nothing will ever follow."""
+        self.heard_s: float | None = None
+        """A time (of the loop) at which the connection surely went on, as late as can be said."""
         self.decoder = decoder
         self._line = line
         self._dialect = dialect
@@ -262,16 +269,20 @@ class Attempt:
             self._changed.notify_all()
 
     async def _read_frames(self, response: SourceResponse) -> None:
+        loop = asyncio.get_running_loop()
+        waits_since_s = loop.time()
         try:
             async for chunk in response.chunks():
+                if loop.time() - waits_since_s >= WAITED_S:
+                    self.heard_s = waits_since_s
                 frames = self.decoder.feed(chunk)
                 if self._answer is not None:
                     for frame in frames:
                         await self._answer(frame)
                 await self._add(frames)
                 # What is not read because nobody takes it is not the source's delay.
-                now_s = asyncio.get_running_loop().time()
-                self._pace.look(frames, unfinished=self.decoder.unfinished, now_s=now_s)
+                waits_since_s = loop.time()
+                self._pace.look(frames, unfinished=self.decoder.unfinished, now_s=waits_since_s)
         except SseLimitExceeded as exceeded:
             await self._add(exceeded.frames)
             self._failure = exceeded
@@ -279,6 +290,7 @@ class Attempt:
     async def _add(self, sent: Sequence[Frame]) -> None:
         frames = self._reading.read(sent)
         async with self._changed:
+            self.finished = self.finished or any(self._dialect.ends(frame) for frame in frames)
             self._frames.extend(frames)
             self._frames_bytes += sum(_size(frame) for frame in frames)
             self._changed.notify_all()

@@ -31,6 +31,7 @@ def classify(
         key_scope=source.keys,
         namespace=source.namespace or cursor.source,
         size=len(payload),
+        snapshot=frame.snapshot,
     )
 
 

@@ -198,6 +198,7 @@ class Follower:
                     # cursor that we have is worth more than an empty one.
                     self._remember_retry(attempt)
                     attempt.check()
+                    self._stop_if_finished(attempt)
                     return Ending.CLOSED
                 self._judge(attempt)
                 return await self._go_on(attempt, stack.pop_all())
@@ -218,9 +219,16 @@ class Follower:
         if attempt.hearing.ended():
             self._refused = attempt.hearing
             return Heard.ENDED
+        if not attempt.held:
+            self._stop_if_finished(attempt)
         if attempt.hearing.overlap.owing:
             return Heard.SILENT
         return Heard.READY if attempt.held else Heard.ENDED
+
+    def _stop_if_finished(self, attempt: Attempt) -> None:
+        """Raise SourceStopped where the source has said that nothing will ever follow."""
+        if attempt.finished:
+            raise SourceStopped(f"{self.name}: the source has ended; nothing more will come of it")
 
     def _was_silent(self) -> Ending:
         self._silences += 1
@@ -305,7 +313,9 @@ class Follower:
                     self._judge(attempt)
                 judged = self._lineage.progress
                 watch = self._watch()
+            self._stop_if_finished(attempt)
         finally:
+            self._approach.heard_s = attempt.heard_s
             self._remember_retry(attempt)
             self._remember_reset(attempt.hearing)
             await stack.aclose()
