@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from fencepost_policies.overlap import digest_of
-from fencepost_policies.schemes.scheme import ID_CHARS_MAX, Order, Scheme
+from fencepost_policies.schemes.scheme import Order, Scheme
 from fencepost_policies.witness import Opening
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.evidence import Facet, Fact, Finding
@@ -18,6 +18,7 @@ from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Frame
 from fencepost_schemas.subject import digest_token
 
+KEY_CHARS_MAX = 64
 BACK = (Order.SAME, Order.BEFORE, Order.APART)
 
 
@@ -144,8 +145,8 @@ class OrderWitness:
 
 
 def _key_of(event_id: str) -> str:
-    """Return what an id is remembered by: itself, or its digest where that is shorter."""
-    return event_id if len(event_id) <= ID_CHARS_MAX else digest_token(event_id)
+    """Return what an id is remembered by: itself, or its digest where it is long."""
+    return event_id if len(event_id) <= KEY_CHARS_MAX else digest_token(event_id)
 
 
 def _bytes_of(frame: Frame) -> bytes:
