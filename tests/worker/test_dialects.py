@@ -94,6 +94,7 @@ def test_hostile_frames_raise_nothing(name: str, cursor: Cursor, body: bytes, st
         for frame in speech.reading(ask).read(Decoder().feed(body)):
             assert len(speech.type_of(frame).encode()) <= TYPE_BYTES_MAX
             speech.replayed(frame)
+            speech.ends(frame)
             if frame.data is None or speech.counts(frame):
                 hearing.arrived(frame)
             else:

@@ -14,7 +14,7 @@ from fencepost_policies.dialects.asking import GENERATION, Asking
 from fencepost_policies.dialects.places import IN_ID, AsSent, InTurn, Places, Placing, Reading
 from fencepost_policies.overlap import Ask
 from fencepost_policies.pointer import check_pointer
-from fencepost_policies.witness import Hearing
+from fencepost_policies.witness import Hearing, Witness
 from fencepost_policies.witnesses.session import NoResumption
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.sse import Frame
@@ -78,9 +78,11 @@ class Dialect(plain.Dialect, frozen=True, forbid_unknown_fields=True):
     @property
     def places(self) -> Places:
         behind = bool(self.position_control)
+        # Where only some types may move the position, bookmarks are among them.
+        events = (*self.position_events, *self.bookmarks) if self.position_events else ()
         return Places(
             self.position_control if behind else self.position,
-            () if behind else self.position_events,
+            () if behind else events,
             self.position_pattern,
             self.control_events if behind else (),
         )
@@ -102,9 +104,18 @@ class Dialect(plain.Dialect, frozen=True, forbid_unknown_fields=True):
         self, cursor: Cursor | None, ask: Ask | None = None, *, last_chance: bool = True
     ) -> Hearing:
         hearing = super().hearing(cursor, ask, last_chance=last_chance)
-        if self.resumable:
+        own = self.own_witnesses(cursor, ask)
+        if self.resumable and not own:
             return hearing
-        return Hearing(cursor, NoResumption(cursor), hearing.witnesses[1:-1], hearing.overlap)
+        generation = hearing.generation if self.resumable else NoResumption(cursor)
+        return Hearing(cursor, generation, (*hearing.witnesses[1:-1], *own), hearing.overlap)
+
+    def own_witnesses(self, cursor: Cursor | None, ask: Ask | None) -> tuple[Witness, ...]:
+        """Return new witnesses for one connection, beside those of the fields: for a subclass.
+
+        What they prove counts as what any other proves, and stands in the record under their name.
+        """
+        return ()
 
     def reading(self, ask: Ask | None) -> Reading:
         """Return a reading for one connection, which was opened with this ask."""

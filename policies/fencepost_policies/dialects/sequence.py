@@ -2,27 +2,19 @@
 
 `sequence_number` is in each event's data, without a hole, and `starting_after=` asks for what is
 behind it. The url names one response, so a number means something within that url alone; the server
-names no generation, and the overlap proves the rest.
+names no generation, and the overlap proves the rest. A response comes to an end, which is said.
 """
 
-from fencepost_policies.dialects import described
 from fencepost_policies.dialects.asking import Asking
-from fencepost_schemas.sse import Frame
-
-DONE = "[DONE]"
-"""What some of these streams end with; it is no event."""
-
-
-class Dialect(described.Dialect, frozen=True, forbid_unknown_fields=True):
-    def counts(self, frame: Frame) -> bool:
-        return frame.data != DONE and super().counts(frame)
-
+from fencepost_policies.dialects.described import About, Dialect
 
 DIALECT = Dialect(
     scheme="integer-dense",
     position="/sequence_number",
+    end_events=("response.completed", "response.failed", "response.incomplete"),
+    end_data=("[DONE]",),
     ask=Asking(where="query", name="starting_after"),
-    about=described.About(
+    about=About(
         server="OpenAI Responses API and the like",
         tried="on a stand-in",
         source="a stand-in after the API's reference",

@@ -1,10 +1,15 @@
 """Proves what a written dialect adds to plain SSE: bookmarks to ask for, and no resumption."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from fencepost_policies.dialects.asking import Asking
 from fencepost_policies.dialects.described import Dialect
-from fencepost_schemas.cursor import Position
+from fencepost_policies.overlap import Ask
+from fencepost_policies.witness import Opening, Witness
+from fencepost_schemas.cursor import Cursor, Position
+from fencepost_schemas.evidence import Facet, Fact, Finding
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Frame
 from fencepost_schemas.standing import Standing
@@ -72,3 +77,34 @@ def test_a_digest_is_never_sent_for_a_name() -> None:
             generation_secret=True,
             ask=Asking(where="query", name="at", template="$generation/$position"),
         )
+
+
+class Shard:
+    """A user's own witness: the source says which shard answers, and only one has our log."""
+
+    name = "shard"
+
+    def opened(self, opening: Opening) -> Iterable[Fact]:
+        finding = Finding.PROVES if opening.headers.get("x-shard") == "3" else Finding.CONTRADICTS
+        yield Fact(Facet.IDENTITY, finding, self.name, Reason.RESUME_SAID)
+
+    def arrived(self, frame: Frame) -> Iterable[Fact]:
+        return ()
+
+
+class Sharded(Dialect, frozen=True):
+    def own_witnesses(self, cursor: Cursor | None, ask: Ask | None) -> tuple[Witness, ...]:
+        return (Shard(),)
+
+
+@pytest.mark.parametrize(
+    ("shard", "expected"), [("3", Standing.RESUMED), ("4", Standing.REORIGINATED)]
+)
+def test_a_witness_of_the_user_s_own_is_heard(shard: str, expected: Standing) -> None:
+    """It proves and contradicts as any other does, and is named in the record."""
+    dialect = Sharded(scheme="integer-dense", overlap="off")
+    cursor = followed(dialect, Answer(b"id: 1\ndata: a\n\n"))
+    again = Answer(b"id: 2\ndata: b\n\n", headers={"x-shard": shard})
+    verdict = resumed_with(dialect, cursor, lambda asked: again)
+    assert expected is verdict.kind
+    assert "shard" in {fact.witness for fact in verdict.facts}

@@ -14,7 +14,7 @@ import pytest
 from fencepost_policies.dialects.named import NAMED
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.standing import Standing
-from kit.resume import Answer, followed, resumed_with
+from kit.resume import Answer, followed, frames_of, resumed_with
 
 RESUMED, REORIGINATED, UNVERIFIABLE = (
     Standing.RESUMED,
@@ -268,12 +268,17 @@ def test_an_error_with_an_id_does_not_become_the_position() -> None:
     assert "test:2" == str(cursor.position)
 
 
-def test_the_end_of_a_numbered_stream_is_no_event() -> None:
-    """`[DONE]` is what some of them say last."""
+def test_the_end_of_a_stream_is_said() -> None:
+    """`[DONE]` is no event, what completes a response is one; behind both nothing comes."""
     dialect = NAMED["sequence"]
-    server = SERVERS["sequence"]
-    ended = server.wire(server.log(2).log) + b"data: [DONE]\n\n"
-    assert 2 == followed(dialect, Answer(ended)).published
+    body = b'event: response.completed\ndata: {"sequence_number":0}\n\ndata: [DONE]\n\n'
+    completed, done = frames_of(dialect, body)
+    assert (True, False) == (dialect.counts(completed), dialect.counts(done))
+    assert dialect.ends(completed)
+    assert dialect.ends(done)
+    closed = b'event: control\ndata: {"streamNextOffset":"0_9","streamClosed":true}\n\n'
+    durable = NAMED["durable_streams"]
+    assert any(durable.ends(frame) for frame in frames_of(durable, closed))
 
 
 def test_each_snapshot_is_a_new_beginning() -> None:

@@ -79,6 +79,14 @@ def test_only_some_events_may_move_the_position() -> None:
     assert [("5", True), ("5", False)] == [(f.last_event_id, f.id_seen) for f in frames]
 
 
+def test_bookmarks_are_among_those_that_may() -> None:
+    """They are named for nothing else."""
+    dialect = Dialect(position_events=("job",), bookmarks=("offset-only",))
+    (frame,) = read(dialect, "id: 9\nevent: offset-only\ndata: {}\n\n")
+    assert dialect.advances(frame)
+    assert "9" == frame.last_event_id
+
+
 def test_a_bookmark_moves_the_position_and_is_no_event() -> None:
     """Its type is where the dialect's types are."""
     bookmark = '{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"12"}}}'
