@@ -99,7 +99,7 @@ def many_lines(count: int) -> bytes:
 
 
 def readers() -> dict[str, Reader]:
-    found = {"fencepost": fencepost}
+    found: dict[str, Reader] = {"fencepost": fencepost}
     for name, make in OTHERS.items():
         try:
             found[name] = make()
