@@ -28,7 +28,7 @@ from fencepost.testing.simulator.world import SimulatedWorld
 from fencepost_schemas.event import ClassifiedEvent, event_of
 from fencepost_schemas.standing import Standing
 from fencepost_schemas.subject import EVENTS, Subjects
-from fencepost_schemas.verdict import EpochRecord, Gap
+from fencepost_schemas.verdict import EpochRecord
 from kit.house import make_settings
 
 BEAT_S = 2.0
@@ -274,36 +274,26 @@ def _declared(came: Came, truth: Mapping[int, Emission]) -> set[int]:
     """Return what the gaps declare lost, having seen that none of it was published before."""
     places = {(event.generation, event.position): int(event.key or "0") for event in came.events}
     lost: set[int] = set()
-    known: set[int] = set()
-    for entry in came.entries:
+    known = [0]
+    for number, entry in enumerate(came.entries):
         if isinstance(entry, ClassifiedEvent):
-            known.add(int(entry.key or "0"))
+            known.append(int(entry.key or "0"))
             continue
-        if entry.gap is not None:
-            inside = _inside(entry.gap, places)
-            assert not inside & known, "what was published is declared lost"
-            lost |= inside
-        if entry.join_gap is not None:
-            inside = _inside(entry.join_gap, places)
-            assert not entry.join_gap.exact or not inside & known
-            lost |= inside
         assert (entry.gap is None) is (entry.verdict.kind in (Standing.GENESIS, Standing.RESUMED))
+        behind = (one for one in came.entries[number:] if isinstance(one, ClassifiedEvent))
+        # A generation that a word of the source begins ends its gap at its first event, whichever
+        # that will be.
+        first = next((int(event.key or "0") for event in behind), len(truth) + 1)
+        for gap in (entry.gap, entry.join_gap):
+            if gap is None:
+                continue
+            after = places.get((gap.after_generation, gap.after_position), known[-1])
+            before = places.get((gap.before_generation, gap.before_position), first)
+            inside = set(range(after + 1, before))
+            if gap is entry.gap or gap.exact:
+                assert not inside.intersection(known), "what was published is declared lost"
+            lost |= inside
     return lost
-
-
-def _inside(gap: Gap, places: Mapping[tuple[str, str], int]) -> set[int]:
-    """Return the keys between both ends, in the order in which the source emitted.
-
-    A generation that was begun by a word of the source, before any event, ends its gap at its
-    first event, whichever that is.
-    """
-    after = places.get((gap.after_generation, gap.after_position), 0)
-    if gap.before_position:
-        before = places[gap.before_generation, gap.before_position]
-    else:
-        first = (key for (name, _), key in places.items() if name == gap.before_generation)
-        before = next(first)
-    return set(range(after + 1, before))
 
 
 WORDS: list[Word] = ["emit", "emit", "cut", "end", "restart", "wait"]

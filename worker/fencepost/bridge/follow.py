@@ -276,6 +276,9 @@ class Follower:
             verdict, first, token=hearing.generation.token, asked=attempt.asked, covered=covered
         )
         self._renewal.judged(verdict.kind)
+        if first is None and verdict.kind is Standing.REORIGINATED:
+            # What we asked for is of the generation that ended: its first event is not behind it.
+            attempt.hearing = self.source.speech.hearing(self._lineage.cursor)
         held, attempt.held = attempt.held, []
         late = covered.late if covered is not None and verdict.kind is Standing.RESUMED else 0
         self._lineage.pass_late(held[:late])
