@@ -1,0 +1,62 @@
+"""What a probe may cost somebody else's server, and the transport that holds it to that."""
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+
+import msgspec
+
+from fencepost.ports import Request, SourceResponse, Transport
+
+ANSWER_S = 3.0
+"""How long an answer to a position is waited for: what a bridge waits for owed events."""
+QUIET_S = 0.5
+"""An answer that has brought something is over once it has been quiet for so long."""
+EVENTS_WANTED = 4
+"""Events to have before the break: enough for two different places to resume from."""
+FRAMES_MAX = 500
+"""Frames kept of one answer; what comes behind them is not read."""
+SAID_BYTES_MAX = 4096
+"""What is read of a body that is no event stream."""
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """At most so many requests and seconds; `wait_s` is how long events are waited for."""
+
+    requests: int = 12
+    seconds: float = 60.0
+    wait_s: float = 10.0
+
+
+class Spent(Exception):
+    """The bound on requests or on time is reached."""
+
+
+class BoundedTransport:
+    """Counts every request, those of a session's making too, and sends none past the bound."""
+
+    def __init__(self, transport: Transport, bounds: Bounds) -> None:
+        self.requests = 0
+        self._transport = transport
+        self._bounds = bounds
+        self._began_s = asyncio.get_running_loop().time()
+
+    def open(self, request: Request) -> AbstractAsyncContextManager[SourceResponse]:
+        if self.spent:
+            raise Spent
+        self.requests += 1
+        return self._transport.open(request)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    @property
+    def took_s(self) -> float:
+        return asyncio.get_running_loop().time() - self._began_s
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self._bounds.seconds - self.took_s)
+
+    @property
+    def spent(self) -> bool:
+        return self.requests >= self._bounds.requests or self.left_s <= 0
