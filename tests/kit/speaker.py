@@ -5,7 +5,8 @@ makes of the position that a client names is the one thing in which good and bad
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from kit.source import End, Reply, Request, ScriptedSource, sse, stream
@@ -94,14 +95,18 @@ class Speaker(ScriptedSource):
         unknown = bool(request.asked) and self.place(request.asked) is None
         if (request.asked and not self.live_after_replay) or (unknown and self.future_is_dead):
             await self._cut.wait()
-        while True:
-            async with self._more:
-                await self._more.wait_for(lambda: len(self.log) > sent)
-            for event in self.log[sent:]:
-                piece = encode(number, event)
-                writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
-            sent = len(self.log)
+        async for event in self._live(sent):
+            piece = encode(number, event)
+            writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
             await writer.drain()
+
+    async def _live(self, sent: int) -> AsyncIterator[Event]:
+        """Yield what is emitted behind the first `sent` events, for ever."""
+        for at in itertools.count(sent):
+            async with self._more:
+                while len(self.log) <= at:
+                    await self._more.wait()
+            yield self.log[at]
 
 
 def bare(event: Event) -> bytes:

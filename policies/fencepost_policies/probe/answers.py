@@ -36,7 +36,7 @@ class Question(StrEnum):
 _MEANINGS = {
     Question.LISTEN: "listen, without a position",
     Question.BEGINNING: "resume from id 0, for what a quiet server still holds",
-    Question.BESIDE: "listen beside the first connection",
+    Question.BESIDE: "listen once more",
     Question.NEWEST: "resume from the newest id",
     Question.LAST_BUT_ONE: "resume from the last id but one",
     Question.OLDER: "resume from an older id",

@@ -81,12 +81,18 @@ def _dense(kind: Kind, ids: Sequence[str]) -> bool | None:
 
 
 def looks_of(event_id: str) -> str:
-    """Return how an id looks, and nothing of what it says: 9 for a digit, a for a letter."""
-    looks = "".join(
-        "9" if char.isdigit() else "a" if char.isalpha() else char if char.isprintable() else "?"
-        for char in event_id
-    )
-    return looks if len(looks) <= SHAPE_CHARS_MAX else f"{looks[:SHAPE_CHARS_MAX]}..."
+    """Return how an id looks, and nothing of what it says.
+
+    Each run of digits is as many 9, of letters a, of both x; which are which is not told.
+    """
+    looks = re.sub("[^\\W_]+", lambda run: _run(run[0]), event_id)
+    shown = "".join(char if char.isprintable() else "?" for char in looks)
+    return shown if len(shown) <= SHAPE_CHARS_MAX else f"{shown[:SHAPE_CHARS_MAX]}..."
+
+
+def _run(text: str) -> str:
+    kind = "9" if text.isdecimal() else "a" if text.isalpha() else "x"
+    return kind * len(text)
 
 
 def never_given(event_id: str, shape: Shape, salt: str) -> str:

@@ -116,7 +116,7 @@ def _answer_at(ask: Ask, answers: Sequence[Answer]) -> Answer | None:
 
 def _without_position(speech: Dialect, cursor: Cursor, answers: Sequence[Answer]) -> Verdict | None:
     """Judge a second connection that could ask for nothing."""
-    beside = answer_to(Question.BESIDE, answers) or answer_to(Question.AGAIN, answers)
+    beside = answer_to(Question.BESIDE, answers)
     if beside is None or not beside.streams or speech.asks(cursor):
         return None
     hearing = speech.hearing(cursor)

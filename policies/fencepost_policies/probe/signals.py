@@ -125,15 +125,24 @@ def poisonous(answers: Sequence[Answer]) -> tuple[str, ...]:
     for answer in answers:
         for frame in answer.events:
             if frame.id_seen and frame.last_event_id:
-                made_of = re.sub("9+", "9", re.sub("a+", "a", looks_of(frame.last_event_id)))
-                looks.setdefault(frame.event, set()).add(made_of)
+                looks.setdefault(frame.event, set()).add(_made_of(frame.last_event_id))
                 count[frame.event] = count.get(frame.event, 0) + 1
     if len(looks) < 2:
         return ()
     most = max(count, key=lambda kind: count[kind])
-    with_digits = any("9" in one for one in looks[most])
-    alien = (kind for kind, own in looks.items() if kind != most and not own & looks[most])
-    return tuple(kind for kind in alien if with_digits and not any("9" in x for x in looks[kind]))
+    if not all(_numbered(one) for one in looks[most]):
+        return ()
+    others = {kind: own for kind, own in looks.items() if kind != most}
+    return tuple(kind for kind, own in others.items() if not any(_numbered(one) for one in own))
+
+
+def _made_of(event_id: str) -> str:
+    """Return how an id looks, however long its parts are."""
+    return re.sub(r"([9ax])\1+", r"\1", looks_of(event_id))
+
+
+def _numbered(made_of: str) -> bool:
+    return "9" in made_of or "x" in made_of
 
 
 def _heartbeats(answers: Sequence[Answer], ignore: Sequence[str]) -> tuple[str, ...]:

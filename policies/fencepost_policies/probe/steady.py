@@ -27,27 +27,25 @@ class Comparison(msgspec.Struct, frozen=True):
 def compare(connections: Sequence[Sequence[Frame]]) -> Comparison:
     """Compare events of several connections that have the same id.
 
-    Data that differ are those of the same event where something is the same that tells events
-    apart; otherwise the id names another event.
+    Data that differ are those of the same event only where something else in them names each event
+    and is the same whenever it comes. That the id itself is in the data says nothing: two counters
+    have it in common. Otherwise the id names another event.
     """
     seen: dict[str, list[Frame]] = {}
     for frames in connections:
         for frame in _first_of_each(frames):
             seen.setdefault(frame.last_event_id, []).append(frame)
-    telling = _telling(one[0] for one in seen.values())
-    twice, others = 0, 0
-    volatile: dict[str, None] = {}
-    for same in seen.values():
-        twice += len(same) > 1
-        for frame in same[1:]:
-            differs = _differing(same[0], frame, telling)
-            if differs is None:
-                others += 1
-                break
-            volatile.update(dict.fromkeys(differs))
-    if len(volatile) > VOLATILE_MAX:
-        return Comparison(twice, (), twice)
-    return Comparison(twice, tuple(volatile), others)
+    found = [_differing(same[0], frame) for same in seen.values() for frame in same[1:]]
+    differs = [one for one in found if one]
+    twice = sum(len(same) > 1 for same in seen.values())
+    volatile = dict.fromkeys(pointer for one in differs for pointer in one)
+    named = _naming([same[0] for same in seen.values()]) - volatile.keys()
+    # What is inside an array cannot be left out of a digest, so it cannot be volatile.
+    leaves_out = not any(part.isdigit() for one in volatile for part in one.split("/"))
+    if None in found or (volatile and not (named and leaves_out and len(volatile) <= VOLATILE_MAX)):
+        others = sum(one is None or bool(one) for one in found)
+        return Comparison(twice, (), others)
+    return Comparison(twice, tuple(volatile), 0)
 
 
 def _first_of_each(frames: Iterable[Frame]) -> Iterable[Frame]:
@@ -59,19 +57,21 @@ def _first_of_each(frames: Iterable[Frame]) -> Iterable[Frame]:
     return (frame for frame in events if frame.last_event_id and count[frame.last_event_id] == 1)
 
 
-def _telling(frames: Iterable[Frame]) -> frozenset[str]:
-    """Return pointers to leaves that tell the events of a source apart."""
-    values: dict[str, set[str]] = {}
-    count = 0
-    for frame in frames:
-        count += 1
-        for pointer, value in (leaves(frame.data or "") or {}).items():
-            values.setdefault(pointer, set()).add(value)
-    return frozenset(pointer for pointer, found in values.items() if len(found) > 1 or count == 1)
+def _naming(frames: Sequence[Frame]) -> set[str]:
+    """Return pointers to what is another in each event, and not its id."""
+    documents = [leaves(frame.data or "") or {} for frame in frames]
+    if len(documents) < 2:
+        return set()
+    return {
+        pointer
+        for pointer in documents[0]
+        if len({one.get(pointer) for one in documents}) == len(documents)
+        and documents[0][pointer].strip('"') != frames[0].last_event_id
+    }
 
 
-def _differing(one: Frame, other: Frame, telling: frozenset[str]) -> list[str] | None:
-    """Return pointers to what differs between the two, None where they are different events."""
+def _differing(one: Frame, other: Frame) -> list[str] | None:
+    """Return pointers to what differs between the two, None where they are made otherwise."""
     if one.event != other.event:
         return None
     if one.data == other.data:
@@ -79,11 +79,7 @@ def _differing(one: Frame, other: Frame, telling: frozenset[str]) -> list[str] |
     first, second = leaves(one.data or ""), leaves(other.data or "")
     if first is None or second is None or first.keys() != second.keys():
         return None
-    differs = [pointer for pointer in first if first[pointer] != second[pointer]]
-    same = telling - set(differs)
-    # What is inside an array cannot be left out of a digest, so it cannot be volatile.
-    in_array = any(part.isdigit() for pointer in differs for part in pointer.split("/"))
-    return differs if same & first.keys() and not in_array else None
+    return [pointer for pointer in first if first[pointer] != second[pointer]]
 
 
 def leaves(data: str) -> Mapping[str, str] | None:

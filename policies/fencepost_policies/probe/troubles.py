@@ -30,6 +30,7 @@ class Trouble(StrEnum):
     ALIKE = "alike"
     CONNECTION_COUNTER = "connection_counter"
     CURSOR_POISONED = "cursor_poisoned"
+    POSITION_IGNORED = "position_ignored"
     NOT_REPLAYED = "not_replayed"
     ENDS_BEHIND_REPLAY = "ends_behind_replay"
     LIVE_NOT_ATTACHED = "live_not_attached"
@@ -64,6 +65,7 @@ _MEANINGS = {
     Trouble.CONNECTION_COUNTER: "one id names different events on different connections: ids are "
     "counted for each connection, or replicas behind one address have logs of their own",
     Trouble.CURSOR_POISONED: "events of the server's own carry ids that no resume can begin from",
+    Trouble.POSITION_IGNORED: "a resume also brings what came before its position",
     Trouble.NOT_REPLAYED: "a resume from an id that it gave did not bring what came behind it",
     Trouble.ENDS_BEHIND_REPLAY: "a resumed connection ends behind its replay",
     Trouble.LIVE_NOT_ATTACHED: "live events came on the first connection, and not on one that was "
@@ -149,20 +151,23 @@ def counted_anew(answers: Sequence[Answer], signals: Signals) -> bool:
 
 def _of_resumes(answers: Sequence[Answer], signals: Signals) -> Iterable[Trouble]:
     listened = answer_to(Question.LISTEN, answers)
-    known = {frame.last_event_id for frame in acknowledged(answers, signals.ignore)}
+    known = [one.last_event_id for one in acknowledged(answers, signals.ignore) if one.id_seen]
     for answer in answers:
-        if answer.question not in (Question.LAST_BUT_ONE, Question.OLDER):
+        if answer.question not in (Question.LAST_BUT_ONE, Question.OLDER) or not answer.streams:
             continue
         brought = {frame.last_event_id for frame in answer.events if frame.id_seen}
-        if answer.streams and not brought & known:
-            if answer_to(Question.LAST_BUT_ONE, answers) is answer:
+        behind = known.index(answer.asked) + 1 if answer.asked in known else 0
+        if brought & set(known[:behind]):
+            yield Trouble.POSITION_IGNORED
+        if not brought & set(known[behind:]):
+            # A log that holds little may have let go of an older place, but not of the newest.
+            if answer.question is Question.LAST_BUT_ONE:
                 yield Trouble.NOT_REPLAYED
-            continue
-        stays = listened is not None and listened.ending is Ending.OPEN
-        if stays and brought and answer.ending is Ending.ENDED:
-            yield Trouble.ENDS_BEHIND_REPLAY
-        elif stays and listened is not None and _missed_live(answer, listened):
-            yield Trouble.LIVE_NOT_ATTACHED
+        elif listened is not None and listened.ending is Ending.OPEN:
+            if answer.ending is Ending.ENDED:
+                yield Trouble.ENDS_BEHIND_REPLAY
+            elif _missed_live(answer, listened):
+                yield Trouble.LIVE_NOT_ATTACHED
 
 
 def _missed_live(answer: Answer, listened: Answer) -> bool:

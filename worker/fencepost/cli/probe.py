@@ -89,9 +89,11 @@ def _say(text: str) -> None:
 
 
 def _advice(report: Report) -> str:
-    if Trouble.QUIET in report.troubles:
-        return "; wait for one with --wait, or cause one"
-    return ""
+    if Trouble.QUIET not in report.troubles:
+        return ""
+    if report.dialect == "mcp":
+        return "; wait longer with --wait, or say with --mcp-request what it is to tell of"
+    return "; wait longer with --wait, or cause one"
 
 
 def _bounds(requests: int, seconds: float, wait: float) -> Bounds:

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from fencepost.errors import Unreachable
+from fencepost.errors import Unreachable, UsageError
 from fencepost.ports import Door, World
-from fencepost.probe.bounds import ANSWER_S, EVENTS_WANTED, QUIET_S, BoundedTransport, Bounds
+from fencepost.probe.bounds import EVENTS_WANTED, BoundedTransport, Bounds
 from fencepost.probe.recording import Recording
 from fencepost_policies.dialects.dialect import Dialect
 from fencepost_policies.probe.answers import Answer, Ending, Question
@@ -55,6 +55,8 @@ class Asking:
         listening = self._open(Question.LISTEN, "")
         await listening.until(lambda answer: bool(answer.status), self._transport.left_s)
         answer = listening.answer()
+        if listening.spent:
+            raise UsageError("so few requests do not make a session: raise --requests")
         if answer.ending is Ending.NEVER:
             why = answer.failure or "sent no response headers in time"
             raise Unreachable(f"the server {why}: is the url right, and does it run?")
@@ -71,7 +73,14 @@ class Asking:
         wait_s = min(self._bounds.wait_s, self._transport.left_s)
         self._say(f"waiting up to {wait_s:g} s for {EVENTS_WANTED} events")
         if await listening.until(lambda answer: len(self.had()) >= EVENTS_WANTED, wait_s):
-            await listening.until_quiet(QUIET_S, min(ANSWER_S, self._transport.left_s))
+            await listening.until_quiet(self._bounds.quiet_s, self._transport.answer_s)
+
+    async def wait_for_live(self, listening: Recording) -> None:
+        """Wait for one more event: it says which connections are attached to what is live."""
+        count = len(listening.answer().events)
+        limit_s = self._transport.answer_s
+        if await listening.until(lambda answer: len(answer.events) > count, limit_s):
+            await listening.until_quiet(self._bounds.quiet_s, self._transport.answer_s)
 
     def wrong_positions(self, events: Sequence[Frame]) -> list[tuple[Question, str]]:
         """Return ids that the server cannot know, of the shape of those that it gave."""
@@ -93,8 +102,7 @@ class Asking:
             self.not_asked.append(question)
             return None
         recording = self._open(question, asked, door)
-        limit_s = min(ANSWER_S, self._transport.left_s)
-        await recording.until_quiet(QUIET_S, limit_s)
+        await recording.until_quiet(self._bounds.quiet_s, self._transport.answer_s)
         if recording.spent:
             self._recordings.remove(recording)
             self.not_asked.append(question)
@@ -119,12 +127,15 @@ class Asking:
         fresh = question is Question.LISTEN
         cursor = msgspec.structs.replace(cursor_behind((), ""), fresh=fresh)
         through = door or self._door
-        recording = Recording(question, asked, lambda: through.open(cursor, asked), self._clock)
+        recording = Recording(
+            question,
+            asked,
+            lambda: through.open(cursor, asked),
+            clock=lambda: self._transport.took_s,
+            sent_s=lambda: self._transport.sent_s,
+        )
         self._recordings.append(recording)
         return recording
-
-    def _clock(self) -> float:
-        return self._transport.took_s
 
 
 def refusal(answer: Answer) -> str:

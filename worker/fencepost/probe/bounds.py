@@ -7,10 +7,6 @@ import msgspec
 
 from fencepost.ports import Request, SourceResponse, Transport
 
-ANSWER_S = 3.0
-"""How long an answer to a position is waited for: what a bridge waits for owed events."""
-QUIET_S = 0.5
-"""An answer that has brought something is over once it has been quiet for so long."""
 EVENTS_WANTED = 4
 """Events to have before the break: enough for two different places to resume from."""
 FRAMES_MAX = 500
@@ -20,11 +16,18 @@ SAID_BYTES_MAX = 4096
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """At most so many requests and seconds; `wait_s` is how long events are waited for."""
+    """At most so many requests and seconds.
+
+    `wait_s` is how long events are waited for, `answer_s` how long the answer to a position: as
+    long as a bridge waits for owed events. One that has brought something is over once it has been
+    quiet for `quiet_s`.
+    """
 
     requests: int = 12
     seconds: float = 60.0
     wait_s: float = 10.0
+    answer_s: float = 3.0
+    quiet_s: float = 0.5
 
 
 class Spent(Exception):
@@ -36,6 +39,8 @@ class BoundedTransport:
 
     def __init__(self, transport: Transport, bounds: Bounds) -> None:
         self.requests = 0
+        self.sent_s = 0.0
+        """When the last request was sent; making a session takes several before its stream."""
         self._transport = transport
         self._bounds = bounds
         self._began_s = asyncio.get_running_loop().time()
@@ -44,6 +49,7 @@ class BoundedTransport:
         if self.spent:
             raise Spent
         self.requests += 1
+        self.sent_s = self.took_s
         return self._transport.open(request)
 
     async def close(self) -> None:
@@ -52,6 +58,11 @@ class BoundedTransport:
     @property
     def took_s(self) -> float:
         return asyncio.get_running_loop().time() - self._began_s
+
+    @property
+    def answer_s(self) -> float:
+        """How long an answer may take now."""
+        return min(self._bounds.answer_s, self.left_s)
 
     @property
     def left_s(self) -> float:

@@ -2,7 +2,6 @@
 
 from fencepost.ports import Door
 from fencepost.probe.asking import Asking
-from fencepost.probe.bounds import ANSWER_S, QUIET_S, BoundedTransport
 from fencepost.probe.recording import Recording
 from fencepost_policies.probe.answers import Question
 from fencepost_policies.probe.rehearsal import Positions, positions_of
@@ -10,7 +9,7 @@ from fencepost_policies.probe.rehearsal import Positions, positions_of
 BEGINNING_ID = "0"
 
 
-async def ask_plain(asking: Asking, listening: Recording, transport: BoundedTransport) -> None:
+async def ask_plain(asking: Asking, listening: Recording) -> None:
     """Ask a plain server. Its connections stay open: live events are to be seen on all of them."""
     await asking.wait_for_events(listening)
     if not asking.had():
@@ -23,11 +22,7 @@ async def ask_plain(asking: Asking, listening: Recording, transport: BoundedTran
     positions = true_positions(positions_of(events))
     for question, position in (*positions, *asking.wrong_positions(events)):
         await asking.ask(question, position)
-    # One more event says whether all of them are attached to what is live.
-    count = len(listening.answer().events)
-    limit_s = min(ANSWER_S, transport.left_s)
-    if await listening.until(lambda answer: len(answer.events) > count, limit_s):
-        await listening.until_quiet(QUIET_S, min(ANSWER_S, transport.left_s))
+    await asking.wait_for_live(listening)
 
 
 async def ask_in_session(asking: Asking, listening: Recording, stranger: Door) -> None:
@@ -41,7 +36,7 @@ async def ask_in_session(asking: Asking, listening: Recording, stranger: Door) -
     await listening.close()
     first = positions.older or positions.last_but_one
     if not first:
-        async with asking.letting_go(Question.AGAIN, ""):
+        async with asking.letting_go(Question.BESIDE, ""):
             return
     question = Question.OLDER if positions.older else Question.LAST_BUT_ONE
     async with asking.letting_go(question, first), asking.letting_go(Question.AGAIN, first):

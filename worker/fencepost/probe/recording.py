@@ -16,7 +16,12 @@ class Recording:
     """Opens a connection at once, and holds it until `close`. `answer` is what came so far."""
 
     def __init__(
-        self, question: Question, asked: str, opened: Opened, clock: Callable[[], float]
+        self,
+        question: Question,
+        asked: str,
+        opened: Opened,
+        clock: Callable[[], float],
+        sent_s: Callable[[], float],
     ) -> None:
         self.spent = False
         """True where the connection was not made, for the bound on requests was reached."""
@@ -24,6 +29,7 @@ class Recording:
         self._asked = asked
         self._opened = opened
         self._clock = clock
+        self._sent_s = sent_s
         self._asked_s = clock()
         self._headers_s = 0.0
         self._ended_s = 0.0
@@ -97,7 +103,7 @@ class Recording:
 
     async def _read(self, response: SourceResponse) -> None:
         async with self._changed:
-            self._headers_s = self._clock() - self._asked_s
+            self._headers_s = self._clock() - self._sent_s()
             self._status, self._headers = response.status, dict(response.headers)
             self._ending = Ending.OPEN
             self._changed.notify_all()

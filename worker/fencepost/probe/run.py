@@ -74,7 +74,7 @@ async def _probe_plain(
         if first.status != 200:
             raise Unreachable(f"the server {refusal(first)}")
         if first.streams:
-            await ask_plain(asking, listening, transport)
+            await ask_plain(asking, listening)
         target = Target(name=wanted.name, url=wanted.url, headers_env=wanted.headers_env)
         return _report(target, asking, transport, world)
     finally:
