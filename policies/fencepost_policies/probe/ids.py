@@ -109,6 +109,8 @@ def never_given(event_id: str, shape: Shape, salt: str) -> str:
     if shape.kind is Kind.PREFIXED:
         prefix, number = _parts(event_id)
         return scrambled(prefix, salt) + number
+    if shape.kind is Kind.ULID:
+        return event_id[0] + scrambled(event_id[1:], salt)
     return scrambled(event_id, salt)
 
 
@@ -144,7 +146,7 @@ def scrambled(text: str, salt: str) -> str:
     for at, char in enumerate(text):
         chance = digest_token(salt, text, str(at))
         number = sum(map(ord, chance))
-        letters = "abcdef" if _UUID.fullmatch(text) else "abcdefghijkmnpqrstvwxyz"
+        letters = "abcdef" if _UUID.fullmatch(text) else "abcdefghjkmnpqrstvwxyz"
         letter = letters[number % len(letters)]
         if char.isdigit():
             made.append(str(number % 10))

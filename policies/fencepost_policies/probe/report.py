@@ -18,6 +18,7 @@ from fencepost_policies.probe.rehearsal import (
 )
 from fencepost_policies.probe.signals import Signals, acknowledged, read_signals
 from fencepost_policies.probe.troubles import Trouble, counted_anew, troubles_in
+from fencepost_policies.reply import read_reply
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.evidence import Facet, Finding
 from fencepost_schemas.sse import Frame
@@ -103,6 +104,7 @@ def report_on(
     not_asked: Sequence[Question],
     *,
     salt: str,
+    waited_s: float,
     requests: int,
     took_s: float,
 ) -> Report:
@@ -124,7 +126,7 @@ def report_on(
     return Report(
         url=without_secrets(target.url),
         provable=provable,
-        because=_because(verdict, bool(mine), anew=anew, fooled=bool(fooled)),
+        because=_because(verdict, answers, mine, waited_s, anew=anew, fooled=bool(fooled)),
         conditions=conditions,
         conclusions=_conclusions(verdict, lost),
         troubles=troubles_in(answers, signals),
@@ -210,9 +212,26 @@ def _condition(
     return Condition(facet, holds, tuple(dict.fromkeys(evidence)) or ("nothing was said of it",))
 
 
-def _because(verdict: Verdict | None, seen: bool, *, anew: bool, fooled: bool) -> str:
-    if not seen:
-        return "no event came, and with none there is nothing to resume from"
+def _because(
+    verdict: Verdict | None,
+    answers: Sequence[Answer],
+    events: Sequence[Frame],
+    waited_s: float,
+    *,
+    anew: bool,
+    fooled: bool,
+) -> str:
+    first = answers[0]
+    if not first.streams:
+        return (
+            f"the server {read_reply(first.status, first.headers, asked=False, reset=False).text}"
+        )
+    if not events:
+        why = f": the server {first.failure}" if first.failure else ""
+        return (
+            f"no event came within {waited_s:g} s, and with none there is nothing to resume "
+            f"from{why}"
+        )
     if anew:
         return "an id does not name the same event on each connection"
     if fooled:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from fencepost_policies.pointer import Undecodable, read_json
+from fencepost_policies.schemes.integer import number
 from fencepost_schemas.sse import Frame
 
 LEAVES_MAX = 200
@@ -58,16 +59,23 @@ def _first_of_each(frames: Iterable[Frame]) -> Iterable[Frame]:
 
 
 def _naming(frames: Sequence[Frame]) -> set[str]:
-    """Return pointers to what is another in each event, and not its id."""
+    """Return pointers to what is another in each event, and does not count along with its id."""
     documents = [leaves(frame.data or "") or {} for frame in frames]
     if len(documents) < 2:
         return set()
+    ids = [frame.last_event_id for frame in frames]
     return {
         pointer
         for pointer in documents[0]
         if len({one.get(pointer) for one in documents}) == len(documents)
-        and documents[0][pointer].strip('"') != frames[0].last_event_id
+        and not _counts_along(ids, [one.get(pointer, "").strip('"') for one in documents])
     }
+
+
+def _counts_along(ids: Sequence[str], values: Sequence[str]) -> bool:
+    numbers = [(number(one), number(other)) for one, other in zip(ids, values, strict=True)]
+    apart = {None if None in pair else int(pair[1] or 0) - int(pair[0] or 0) for pair in numbers}
+    return list(ids) == list(values) or (len(apart) == 1 and None not in apart)
 
 
 def _differing(one: Frame, other: Frame) -> list[str] | None:

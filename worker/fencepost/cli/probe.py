@@ -69,9 +69,7 @@ def probe(
         for line in described_report(report):
             typer.echo(plain(line))
     if not report.provable:
-        raise NotFine(
-            f"a break of this server could not be proven: {report.because}{_advice(report)}"
-        )
+        raise NotFine(f"a break could not be proven: {report.because}{_advice(report)}")
 
 
 async def _ask(wanted: Wanted) -> Report:

@@ -75,8 +75,7 @@ async def _probe_plain(
             raise Unreachable(f"the server {refusal(first)}")
         if first.streams:
             await ask_plain(asking, listening)
-        target = Target(name=wanted.name, url=wanted.url, headers_env=wanted.headers_env)
-        return _report(target, asking, transport, world)
+        return _report(wanted, None, asking, transport, world)
     finally:
         await asking.close()
 
@@ -93,23 +92,21 @@ async def _probe_mcp(
             stranger.session = scrambled(door.session, world.random_name(12))
         if listening.answer().streams:
             await ask_in_session(asking, listening, stranger)
-        target = Target(
-            name=wanted.name,
-            url=wanted.url,
-            mcp=told,
-            headers_env=wanted.headers_env,
-        )
-        return _report(target, asking, transport, world)
+        return _report(wanted, told, asking, transport, world)
     finally:
         await asking.close()
 
 
-def _report(target: Target, asking: Asking, transport: BoundedTransport, world: World) -> Report:
+def _report(
+    wanted: Wanted, mcp: Mcp | None, asking: Asking, transport: BoundedTransport, world: World
+) -> Report:
+    target = Target(name=wanted.name, url=wanted.url, mcp=mcp, headers_env=wanted.headers_env)
     return report_on(
         target,
         asking.answers(),
         asking.not_asked,
         salt=world.random_name(12),
+        waited_s=wanted.bounds.wait_s,
         requests=transport.requests,
         took_s=transport.took_s,
     )
