@@ -62,7 +62,7 @@ def test_what_is_no_event() -> None:
 def test_the_break_is_where_the_first_position_was_asked_for() -> None:
     """What came later on the first connection is what a client would have missed."""
     early, late = sse(("1", '{"k":"a"}')), sse(("2", '{"k":"b"}'))
-    first = listened(early, late, every_s=3.0)
+    first = listened(early, late, every_s=5.0)
     resumed = answered(Question.NEWEST, asked="1", at_s=4.0)
     assert ["1"] == [frame.last_event_id for frame in acknowledged([first, resumed], ())]
     assert ["1", "2"] == [frame.last_event_id for frame in acknowledged([first], ())]
