@@ -1,15 +1,14 @@
 """A probe of a real server that is told to emit, all the while."""
 
 import asyncio
-import contextlib
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fencepost_policies.dialects.mcp import Dialect as Mcp
 from fencepost_policies.probe.report import Report
 from kit.probing import probed
+from kit.tasks import beside
 from real.rig import Server, running
 
 Emit = Callable[[str], Awaitable[None]]
@@ -22,27 +21,15 @@ async def probe_of(
     server: Server, mcp: Mcp | None = None, emit: Emit | None = None, **bounds: Any
 ) -> Report:
     """Probe a server that emits an event now and then, or is told what `emit` tells it."""
-    async with running(server) as process, told_to_emit(emit or server.emit):
+    async with running(server) as process, beside(keep_telling(emit or server.emit)):
         url = f"http://127.0.0.1:{process.port}{server.path}"
         return await probed(url, mcp, **{**PATIENT, **bounds})
 
 
-@asynccontextmanager
-async def told_to_emit(emit: Emit) -> AsyncIterator[None]:
-    async def go_on() -> None:
-        for number in itertools.count(1):
-            await emit(f"event-{number}")
-            await asyncio.sleep(EVERY_S)
-
-    task = asyncio.create_task(go_on())
-    try:
-        yield
-        if task.done():
-            task.result()
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+async def keep_telling(emit: Emit) -> None:
+    for number in itertools.count(1):
+        await emit(f"event-{number}")
+        await asyncio.sleep(EVERY_S)
 
 
 def verdicts(report: Report) -> list[str]:

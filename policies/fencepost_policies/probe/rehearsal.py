@@ -15,7 +15,7 @@ from fencepost_policies.lineage import generation_name, place
 from fencepost_policies.overlap import Ask, asks_for, digest_of, remember
 from fencepost_policies.probe.answers import Answer, Ending, Question, answer_to
 from fencepost_policies.reply import Reply, read_reply
-from fencepost_policies.witness import Hearing
+from fencepost_policies.witness import Hearing, contradiction
 from fencepost_schemas.cursor import Cursor, Mark, Position
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Frame
@@ -99,6 +99,29 @@ def rehearse(speech: Dialect, cursor: Cursor, answers: Sequence[Answer]) -> Verd
     assert missed is not None
     missed.concede(hearing)
     return judge(missed.evidence())
+
+
+def resumes_differ(speech: Dialect, cursor: Cursor, answers: Sequence[Answer]) -> bool:
+    """Return True where one true position was continued and a newer one was not.
+
+    A log may have let go of an older place, never of a newer one; so another log has answered.
+    """
+    continued = False
+    for question in (Question.OLDER, Question.LAST_BUT_ONE, Question.NEWEST):
+        answer = answer_to(question, answers)
+        if answer is None or answer.status in _BUSY:
+            continue
+        ask = next((one for one in speech.asks(cursor) if one.position.id == answer.asked), None)
+        hearing = speech.hearing(cursor, ask or Ask(Position(answer.asked)))
+        _hear(speech, hearing, answer)
+        if continued and contradiction(hearing.facts):
+            return True
+        continued = continued or hearing.overlapped
+    return False
+
+
+_BUSY = frozenset({409, 429, 503})
+"""Statuses that say nothing of the position: not now, or not twice."""
 
 
 def _answer_at(ask: Ask, answers: Sequence[Answer]) -> Answer | None:

@@ -14,6 +14,7 @@ from fencepost_policies.probe.rehearsal import (
     cursor_behind,
     cursor_of_another,
     rehearse,
+    resumes_differ,
     token_in,
 )
 from fencepost_policies.probe.signals import Signals, acknowledged, read_signals
@@ -121,15 +122,17 @@ def report_on(
     }
     conditions = _conditions(verdict, lost, bool(mine))
     anew = counted_anew(answers, signals)
+    differ = resumes_differ(speech, cursor, answers)
     fooled = [question for question, one in lost.items() if _resumed(one)]
-    provable = _resumed(verdict) and not anew and not fooled
+    provable = _resumed(verdict) and not (anew or differ or fooled)
     return Report(
         url=without_secrets(target.url),
         provable=provable,
-        because=_because(verdict, answers, mine, waited_s, anew=anew, fooled=bool(fooled)),
+        because=_doubt(anew=anew, differ=differ, fooled=bool(fooled))
+        or _because(verdict, answers, mine, waited_s),
         conditions=conditions,
         conclusions=_conclusions(verdict, lost),
-        troubles=troubles_in(answers, signals),
+        troubles=troubles_in(answers, signals, differ=differ),
         dialect="mcp" if target.mcp is not None else "plain",
         join=speech.join,
         signals=signals,
@@ -212,14 +215,20 @@ def _condition(
     return Condition(facet, holds, tuple(dict.fromkeys(evidence)) or ("nothing was said of it",))
 
 
+def _doubt(*, anew: bool, differ: bool, fooled: bool) -> str:
+    """Return why a true resume proves nothing, "" where it does."""
+    if anew:
+        return "an id does not name the same event on each connection"
+    if differ:
+        return "one resume is continued and the next is not"
+    return "a position that it never gave is answered like a true one" if fooled else ""
+
+
 def _because(
     verdict: Verdict | None,
     answers: Sequence[Answer],
     events: Sequence[Frame],
     waited_s: float,
-    *,
-    anew: bool,
-    fooled: bool,
 ) -> str:
     first = answers[0]
     if not first.streams:
@@ -232,10 +241,6 @@ def _because(
             f"no event came within {waited_s:g} s, and with none there is nothing to resume "
             f"from{why}"
         )
-    if anew:
-        return "an id does not name the same event on each connection"
-    if fooled:
-        return "a position that it never gave is answered like a true one"
     if verdict is None:
         return "no event has an id that could be resumed from"
     said = "; ".join(reason.meaning for reason in verdict.reasons)

@@ -29,6 +29,7 @@ class Trouble(StrEnum):
     UNSENDABLE_ID = "unsendable_id"
     ALIKE = "alike"
     CONNECTION_COUNTER = "connection_counter"
+    RESUMES_DIFFER = "resumes_differ"
     CURSOR_POISONED = "cursor_poisoned"
     POSITION_IGNORED = "position_ignored"
     NOT_REPLAYED = "not_replayed"
@@ -64,6 +65,8 @@ _MEANINGS = {
     "nothing",
     Trouble.CONNECTION_COUNTER: "one id names different events on different connections: ids are "
     "counted for each connection, or replicas behind one address have logs of their own",
+    Trouble.RESUMES_DIFFER: "one resume is continued and the next is not, as where replicas behind "
+    "one address have logs of their own",
     Trouble.CURSOR_POISONED: "events of the server's own carry ids that no resume can begin from",
     Trouble.POSITION_IGNORED: "a resume also brings what came before its position",
     Trouble.NOT_REPLAYED: "a resume from an id that it gave did not bring what came behind it",
@@ -83,9 +86,15 @@ _MEANINGS = {
 assert set(_MEANINGS) == set(Trouble), "every Trouble has a meaning"
 
 
-def troubles_in(answers: Sequence[Answer], signals: Signals) -> tuple[Trouble, ...]:
-    """Return what is wrong, each once, in the order of the list above."""
+def troubles_in(
+    answers: Sequence[Answer], signals: Signals, *, differ: bool = False
+) -> tuple[Trouble, ...]:
+    """Return what is wrong, each once, in the order of the list above.
+
+    `differ` says that true resumes came out differently, which takes a dialect to tell.
+    """
     found = {
+        *([Trouble.RESUMES_DIFFER] if differ else []),
         *_of_transport(answers),
         *_of_events(answers, signals),
         *_of_resumes(answers, signals),
@@ -146,7 +155,8 @@ def _of_events(answers: Sequence[Answer], signals: Signals) -> Iterable[Trouble]
 
 def counted_anew(answers: Sequence[Answer], signals: Signals) -> bool:
     """Return True where ids do not mean the same on each connection."""
-    return signals.comparison.others > 0 or renumbered([answer.events for answer in answers])
+    true = [answer.events for answer in answers if not answer.question.wrong]
+    return signals.comparison.others > 0 or renumbered(true)
 
 
 def _of_resumes(answers: Sequence[Answer], signals: Signals) -> Iterable[Trouble]:

@@ -82,7 +82,7 @@ SOUND: dict[str, Sequence[Answer]] = {
 }
 
 
-@pytest.mark.parametrize("trouble", Trouble)
+@pytest.mark.parametrize("trouble", FOUND)
 def test_it_is_found(trouble: Trouble) -> None:
     answers = FOUND[trouble]
     assert trouble in troubles_in(answers, read_signals(answers))
@@ -92,6 +92,11 @@ def test_it_is_found(trouble: Trouble) -> None:
 def test_nothing_is_found(server: str) -> None:
     answers = SOUND[server]
     assert () == troubles_in(answers, read_signals(answers))
+
+
+def test_resumes_that_differ_are_told_by_the_rehearsal() -> None:
+    assert Trouble.RESUMES_DIFFER in troubles_in([LOG], read_signals([LOG]), differ=True)
+    assert {*FOUND, Trouble.RESUMES_DIFFER} == set(Trouble), "every trouble is found by a test"
 
 
 def test_each_has_a_meaning() -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from fencepost.cli.options import JsonOption
-from fencepost.cli.output import plain, print_json
+from fencepost.cli.output import print_json, print_lines
 from fencepost.cli.probed import described_report
 from fencepost.cli.processes import run
 from fencepost.clock import RealWorld
@@ -66,8 +66,8 @@ def probe(
     if as_json:
         print_json(report)
     else:
-        for line in described_report(report):
-            typer.echo(plain(line))
+        print_lines(described_report(report))
+        typer.echo(report.toml, nl=False)
     if not report.provable:
         raise NotFine(f"a break could not be proven: {report.because}{_advice(report)}")
 

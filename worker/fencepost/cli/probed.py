@@ -28,6 +28,7 @@ ENDINGS = {
 
 
 def described_report(report: Report) -> list[str]:
+    """Return the report without what is to be pasted, which is not to be broken into lines."""
     answer = "a break can be proven" if report.provable else "a break cannot be proven"
     return [
         f"{report.url}: {answer}",
@@ -50,7 +51,6 @@ def described_report(report: Report) -> list[str]:
         "",
         "To paste into fencepost.toml",
         "",
-        *report.toml.splitlines(),
     ]
 
 
