@@ -19,26 +19,26 @@ _SCHEME_OF = {Kind.INTEGER: "integer"}
 
 
 def plain_for(signals: Signals) -> tuple[Plain, ...]:
-    """Return the dialects that fit, the most careful first.
+    """Return the dialect that fits.
 
     The overlap is asked for beside what the server declares: of a declaration nobody can see from
     outside whether it is kept.
     """
     scheme = _SCHEME_OF.get(signals.shape.kind, "opaque")
-    declared = Plain(
-        scheme=scheme if scheme in SCHEMES else "opaque",
-        generation_header=signals.generation_header,
-        generation_pointer="" if signals.generation_header else signals.generation_pointer,
-        window_header=signals.window_header,
-        reset_events=signals.reset_events,
-        ignore=signals.ignore,
-        volatile=signals.comparison.volatile,
+    pointer = "" if signals.generation_header else signals.generation_pointer
+    declares = (signals.generation_header or pointer) and signals.window_header
+    return (
+        Plain(
+            scheme=scheme if scheme in SCHEMES else "opaque",
+            generation_header=signals.generation_header,
+            generation_pointer=pointer,
+            window_header=signals.window_header,
+            reset_events=signals.reset_events,
+            ignore=signals.ignore,
+            volatile=signals.comparison.volatile,
+            overlap="on" if declares else "auto",
+        ),
     )
-    careful = msgspec.structs.replace(declared, overlap="on")
-    declares = (declared.generation_header or declared.generation_pointer) and (
-        declared.window_header
-    )
-    return (careful, declared) if declares else (declared,)
 
 
 def mcp_for(told: Mcp, signals: Signals) -> tuple[Mcp, ...]:

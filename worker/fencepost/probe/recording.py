@@ -68,16 +68,22 @@ class Recording:
         return so(self.answer())
 
     async def until_quiet(self, quiet_s: float, limit_s: float) -> None:
-        """Return once something has come and then nothing for a while; at the limit in any case."""
+        """Return once something has come and then nothing for a while; at the limit in any case.
+
+        A comment is nothing: servers greet with one before they begin.
+        """
         until_s = self._clock() + limit_s
         while not self._done and (left_s := until_s - self._clock()) > 0:
-            count = len(self._came)
-            more = await self.until(
-                lambda answer, count=count: len(answer.came) > count,  # type: ignore[misc]
-                min(left_s, quiet_s) if count else left_s,
-            )
-            if not more and count:
+            count = self._told()
+            wait_s = min(left_s, quiet_s) if count else left_s
+            if not await self.until(self._told_more_than(count), wait_s) and count:
                 return
+
+    def _told(self) -> int:
+        return sum(one.frame.data is not None or one.frame.id_seen for one in self._came)
+
+    def _told_more_than(self, count: int) -> Callable[[Answer], bool]:
+        return lambda answer: self._told() > count
 
     async def close(self) -> None:
         self._task.cancel()
