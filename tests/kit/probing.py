@@ -19,14 +19,14 @@ def nothing_said(text: str) -> None:
 
 
 async def probed(
-    url: str, mcp: Mcp | None = None, headers_env: Mapping[str, str] = {}, **bounds: Any
+    url: str, mcp: Mcp | None = None, access: Mapping[str, Any] = {}, **bounds: Any
 ) -> Report:
     """Probe a url; `bounds` replace the short ones."""
     wanted = Wanted(
         name="orders",
         url=url,
         mcp=mcp,
-        headers_env=headers_env,
+        access=access,
         bounds=Bounds(**{**SHORT, **bounds}),
     )
     transport = HttpTransport(Bridge(headers_s=10.0, stall_s=10.0))

@@ -28,17 +28,20 @@ class Kind(StrEnum):
     MS_SEQ = "ms_seq"
     PREFIXED = "prefixed"
     ULID = "ulid"
+    UUID7 = "uuidv7"
     UUID = "uuid"
     VECTOR = "vector"
     OPAQUE = "opaque"
 
 
 _UUID = re.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_UUID7 = re.compile("[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 _GRAMMARS = (
     (Kind.INTEGER, re.compile("[0-9]{1,40}")),
     (Kind.TIME_TAG, re.compile("[0-9]{10}:[0-9]+")),
     (Kind.MS_SEQ, re.compile("[0-9]{13}-[0-9]+")),
     (Kind.ULID, re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")),
+    (Kind.UUID7, _UUID7),
     (Kind.UUID, _UUID),
     (Kind.VECTOR, re.compile(r"\[\{.*\}\]|[^,:]+:[0-9]+(,[^,:]+:[0-9]+)+")),
 )
@@ -111,6 +114,8 @@ def never_given(event_id: str, shape: Shape, salt: str) -> str:
         return scrambled(prefix, salt) + number
     if shape.kind is Kind.ULID:
         return event_id[0] + scrambled(event_id[1:], salt)
+    if shape.kind is Kind.UUID7:
+        return event_id[:15] + scrambled(event_id, salt)[15:]
     return scrambled(event_id, salt)
 
 
@@ -127,6 +132,8 @@ def from_the_future(event_id: str, shape: Shape) -> str:
         return f"{prefix}{int(number or 0) + FAR}"
     if shape.kind is Kind.ULID:
         return f"7{event_id[1:]}"
+    if shape.kind is Kind.UUID7:
+        return f"f{event_id[1:]}"
     return ""
 
 

@@ -6,16 +6,26 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from fencepost_policies.dialects.described import Dialect as Plain
 from fencepost_policies.dialects.dialect import Dialect
 from fencepost_policies.dialects.mcp import Dialect as Mcp
-from fencepost_policies.dialects.plain import SCHEMES
-from fencepost_policies.dialects.plain import Dialect as Plain
 from fencepost_policies.probe.ids import Kind
 from fencepost_policies.probe.signals import Signals
 from fencepost_schemas.event import KeyScope
 
-_SCHEME_OF = {Kind.INTEGER: "integer"}
-"""Kinds of ids whose order a scheme knows; where it does not yet, the ids are opaque."""
+_SCHEMES = {
+    Kind.INTEGER: "integer",
+    Kind.TIME_TAG: "time-tag",
+    Kind.MS_SEQ: "ms-seq",
+    Kind.ULID: "ulid",
+    Kind.UUID7: "uuidv7",
+    Kind.VECTOR: "vector",
+}
+"""How the ids of a kind are ordered. That integers are dense cannot be seen from a few of them."""
+_GUESSED = ("generation_header", "generation_pointer", "window_header", "id_pattern")
+"""Fields that are proposed because of a name."""
+_LIKE = {Kind.TIME_TAG: "nchan", Kind.MS_SEQ: "ms_seq"}
+"""Dialects of servers that are known for such ids."""
 
 
 def plain_for(signals: Signals) -> tuple[Plain, ...]:
@@ -24,15 +34,17 @@ def plain_for(signals: Signals) -> tuple[Plain, ...]:
     The overlap is asked for beside what the server declares: of a declaration nobody can see from
     outside whether it is kept.
     """
-    scheme = _SCHEME_OF.get(signals.shape.kind, "opaque")
     pointer = "" if signals.generation_header else signals.generation_pointer
     declares = (signals.generation_header or pointer) and signals.window_header
+    scheme = "integer" if signals.id_pattern else _SCHEMES.get(signals.shape.kind, "opaque")
     return (
         Plain(
-            scheme=scheme if scheme in SCHEMES else "opaque",
+            scheme=scheme,
+            id_pattern=signals.id_pattern,
             generation_header=signals.generation_header,
             generation_pointer=pointer,
             window_header=signals.window_header,
+            echo_header=signals.echo_header if signals.echo_true else "",
             reset_events=signals.reset_events,
             ignore=signals.ignore,
             volatile=signals.comparison.volatile,
@@ -53,9 +65,12 @@ def toml_for(
     url: str,
     speech: Dialect,
     signals: Signals,
-    headers_env: Mapping[str, str],
+    access: Mapping[str, object],
 ) -> str:
-    """Return a `[sources.NAME]` to paste. It holds no query string and no credential."""
+    """Return a `[sources.NAME]` to paste. It holds no query string and no credential.
+
+    `access` are fields of the source itself by which it was reached, such as `headers_env`.
+    """
     shown = without_secrets(url)
     lines = [f"[sources.{name}]", f"url = {_value(shown)}"]
     if shown != url:
@@ -67,8 +82,10 @@ def toml_for(
         lines.append(f"key = {_value(signals.key)}")
     dialect = "mcp" if isinstance(speech, Mcp) else "plain"
     lines.append(f"dialect = {_value(dialect)}")
-    if headers_env:
-        lines.append(f"headers_env = {_value(dict(headers_env))}")
+    like = _LIKE.get(signals.shape.kind)
+    if like is not None and dialect == "plain":
+        lines[-1] += f'  # if it is what the page on dialects says: "{like}", without the table'
+    lines += [f"{field} = {_value(value)}" for field, value in access.items() if value]
     differing = list(_differing(speech))
     if differing:
         lines += ["", f"[sources.{name}.{dialect}]"]
@@ -84,7 +101,7 @@ def _guessed(keys: KeyScope) -> str:
 
 def _line(field: str, value: object) -> str:
     line = f"{field} = {_value(value)}"
-    if field.startswith("generation_") or field == "window_header":
+    if field in _GUESSED:
         return f"{line}  # by its name only: ask whoever runs the source"
     return line
 

@@ -82,12 +82,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """What is probed, and how it is to be called. `mcp` is how it was spoken to, if it is MCP."""
+    """What is probed, and how it is to be called. `mcp` is how it was spoken to, if it is MCP.
+
+    `access` are fields of the source by which it was reached.
+    """
 
     name: str
     url: str
     mcp: Mcp | None = None
-    headers_env: Mapping[str, str] = {}
+    access: Mapping[str, object] = {}
 
 
 NOTHING_LOST = "the server goes on where we were"
@@ -136,7 +139,7 @@ def report_on(
         dialect="mcp" if target.mcp is not None else "plain",
         join=speech.join,
         signals=signals,
-        toml=toml_for(target.name, target.url, speech, signals, target.headers_env),
+        toml=toml_for(target.name, target.url, speech, signals, target.access),
         asked=tuple(_shown(answer, mine, answers, salt) for answer in answers),
         not_asked=tuple(not_asked),
         requests=requests,

@@ -32,16 +32,19 @@ _HEADERS_OF_HTTP = frozenset(
 class Signals(msgspec.Struct, frozen=True, kw_only=True):
     """What the answers showed. A field is "" or empty where there was nothing of its kind.
 
-    `echo_header` names a header that repeats the position asked for; `echoes_anything` is True
-    where it repeats one that was never given, too. `key` is a pointer to what might name the work.
+    `id_pattern` says where in an id its generation is. `echo_header` names a header that repeats
+    the position asked for; `echoes_anything` is True where it repeats one that was never given,
+    too, `echo_true` where it was seen not to. `key` is a pointer to what might name the work.
     """
 
     shape: Shape = Shape(Kind.NONE)
+    id_pattern: str = ""
     generation_header: str = ""
     generation_pointer: str = ""
     window_header: str = ""
     echo_header: str = ""
     echoes_anything: bool = False
+    echo_true: bool = False
     reset_events: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     heartbeats: tuple[str, ...] = ()
@@ -58,16 +61,19 @@ def read_signals(answers: Sequence[Answer]) -> Signals:
     # To an id that it never gave, a server may count on from that.
     true = [answer for answer in streams if not answer.question.wrong]
     comparison = compare([_counted(answer.events, ignore) for answer in true])
-    echo, anything = _echo(answers)
+    echo, echoed = _echo(answers)
     key, keys = _key(events, comparison.volatile)
-    shape = shape_of([frame.last_event_id for frame in events if frame.id_seen])
+    ids = [frame.last_event_id for frame in events if frame.id_seen]
+    shape = shape_of(ids)
     return Signals(
         shape=shape,
+        id_pattern=_id_pattern(ids[-1]) if shape.kind is Kind.PREFIXED else "",
         generation_header=_generation_header(streams),
         generation_pointer=_generation_pointer(streams, ignore),
         window_header=_window_header(streams, shape),
         echo_header=echo,
-        echoes_anything=anything,
+        echoes_anything=echoed is True,
+        echo_true=echoed is False,
         reset_events=_reset_events(streams),
         ignore=ignore,
         heartbeats=_heartbeats(streams, ignore),
@@ -155,6 +161,15 @@ def _heartbeats(answers: Sequence[Answer], ignore: Sequence[str]) -> tuple[str, 
 
 
 # --- tokens -------------------------------------------------------------------------------------
+def _id_pattern(event_id: str) -> str:
+    """Return where the generation is in a prefixed id: what stands before its number, where that
+    looks like a name that is minted, and not like one that somebody gave to a channel.
+    """
+    prefix = event_id.rstrip("0123456789")
+    minted = any(char.isdigit() for char in prefix) or _GENERATION.search(prefix)
+    return f"gen{prefix[-1]}pos" if minted and prefix[-1] in ":-" else ""
+
+
 def _generation_header(answers: Sequence[Answer]) -> str:
     """Return a header that is named like a generation, and was the same on every connection."""
     for name in _named(answers, _GENERATION):
@@ -192,18 +207,21 @@ def _named(answers: Sequence[Answer], grammar: re.Pattern[str]) -> list[str]:
     return [name for name in names if grammar.search(name) and name not in _HEADERS_OF_HTTP]
 
 
-def _echo(answers: Sequence[Answer]) -> tuple[str, bool]:
-    """Return the header that repeats each true position, and whether it repeats false ones too."""
-    asked = [answer for answer in answers if answer.streams and answer.asked]
-    true = [answer for answer in asked if not answer.question.wrong]
-    names = dict.fromkeys(name for answer in true for name in answer.headers)
-    for name in names:
+def _echo(answers: Sequence[Answer]) -> tuple[str, bool | None]:
+    """Return the header that repeats each true position, and whether it repeats false ones too.
+
+    That is None where no false one was asked for.
+    """
+    asked = [answer for answer in answers if answer.asked and answer.status]
+    true = [answer for answer in asked if answer.streams and not answer.question.wrong]
+    wrong = [answer for answer in asked if answer.question.wrong]
+    for name in dict.fromkeys(name for answer in true for name in answer.headers):
         if name in _HEADERS_OF_HTTP:
             continue
         if len(true) > 1 and all(answer.headers.get(name) == answer.asked for answer in true):
-            wrong = [answer for answer in asked if answer.question.wrong]
-            return name, any(answer.headers.get(name) == answer.asked for answer in wrong)
-    return "", False
+            false = any(answer.headers.get(name) == answer.asked for answer in wrong)
+            return name, false if wrong else None
+    return "", None
 
 
 def _reset_events(answers: Sequence[Answer]) -> tuple[str, ...]:

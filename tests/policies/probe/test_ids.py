@@ -12,6 +12,7 @@ from fencepost_policies.probe.ids import (
 )
 
 UUID = "3f2b1c4d-0a1b-4c2d-8e3f-1234567890ab"
+UUID7 = "01890a5d-ac96-774b-bcce-b302099a8057"
 ULID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 VECTOR = '[{"topic":"a","partition":0,"offset":7}]'
 OF_EACH_KIND = {
@@ -21,6 +22,7 @@ OF_EACH_KIND = {
     Kind.PREFIXED: ["boot7-1", "boot7-2"],
     Kind.ULID: [ULID],
     Kind.UUID: [UUID],
+    Kind.UUID7: [UUID7],
     Kind.VECTOR: ["orders:4,users:9"],
     Kind.OPAQUE: ["QmFzZTY0", "WmV0YQ=="],
     Kind.NONE: [],
@@ -83,6 +85,7 @@ def test_any_smaller_number_may_have_been_given() -> None:
         (["1795998878000-3"], "1827534878000-3"),
         (["boot7-1", "boot7-2"], "boot7-1000000002"),
         ([ULID], "7" + ULID[1:]),
+        ([UUID7], "f" + UUID7[1:]),
         ([UUID], ""),
         (["QmFzZTY0"], ""),
     ],

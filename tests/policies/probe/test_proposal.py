@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from fencepost.settings import Source
+from fencepost_policies.dialects.described import Dialect as Plain
 from fencepost_policies.dialects.mcp import Dialect as Mcp
-from fencepost_policies.dialects.plain import Dialect as Plain
 from fencepost_policies.probe.ids import Kind, Shape
 from fencepost_policies.probe.proposal import mcp_for, plain_for, toml_for, without_secrets
 from fencepost_policies.probe.signals import Signals
@@ -16,6 +16,7 @@ from fencepost_schemas.event import KeyScope
 
 URL = "https://events.example/stream"
 NOTHING = Signals()
+ACCESS = {"headers_env": {"X-Key": "SHOP_KEY"}, "allow_private": True, "tls_ca": None}
 ODD = 'a"b\\c\n\x7f\x1bé'
 
 
@@ -24,7 +25,7 @@ def source_in(text: str) -> Source:
 
 
 def pasted(speech: Plain | Mcp, signals: Signals = NOTHING) -> Source:
-    return source_in(toml_for("orders", URL, speech, signals, {"X-Key": "SHOP_KEY"}))
+    return source_in(toml_for("orders", URL, speech, signals, ACCESS))
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,7 @@ def pasted(speech: Plain | Mcp, signals: Signals = NOTHING) -> Source:
 def test_a_plain_dialect_comes_back_from_what_is_pasted(speech: Plain) -> None:
     source = pasted(speech)
     assert (speech, {"X-Key": "SHOP_KEY"}) == (source.plain, source.headers_env)
+    assert (True, None) == (source.allow_private, source.tls_ca)
 
 
 def test_an_mcp_dialect_comes_back_from_what_is_pasted() -> None:
@@ -83,3 +85,35 @@ def test_an_mcp_join_is_audited_where_it_can_be() -> None:
     signals = Signals(comparison=Comparison(2, ("/params/at",)))
     assert ["racy", "unknown"] == [one.join for one in mcp_for(told, signals)]
     assert {("/params/at",)} == {one.volatile for one in mcp_for(told, signals)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "scheme"),
+    [
+        (Kind.INTEGER, "integer"),
+        (Kind.TIME_TAG, "time-tag"),
+        (Kind.MS_SEQ, "ms-seq"),
+        (Kind.ULID, "ulid"),
+        (Kind.UUID7, "uuidv7"),
+        (Kind.VECTOR, "vector"),
+        (Kind.UUID, "opaque"),
+        (Kind.PREFIXED, "opaque"),
+        (Kind.OPAQUE, "opaque"),
+        (Kind.NONE, "opaque"),
+    ],
+)
+def test_each_kind_of_id_has_its_scheme(kind: Kind, scheme: str) -> None:
+    (speech,) = plain_for(Signals(shape=Shape(kind)))
+    assert scheme == speech.scheme
+    assert scheme == pasted(speech, Signals(shape=Shape(kind))).plain.scheme
+
+
+def test_ids_that_carry_their_generation() -> None:
+    (speech,) = plain_for(Signals(shape=Shape(Kind.PREFIXED), id_pattern="gen-pos"))
+    assert ("integer", "gen-pos") == (speech.scheme, speech.id_pattern)
+
+
+def test_an_echo_is_believed_where_it_was_seen_not_to_repeat_anything() -> None:
+    for true, proposed in ((True, "from"), (False, "")):
+        (speech,) = plain_for(Signals(echo_header="from", echo_true=true))
+        assert proposed == speech.echo_header

@@ -94,3 +94,32 @@ def test_what_differs_each_time_is_no_key() -> None:
     signals = read_signals([listened(first), answered(Question.BESIDE, second)])
     assert Comparison(2, ("/send_id",)) == signals.comparison
     assert "" == signals.key
+
+
+def test_a_position_that_is_repeated() -> None:
+    """In each answer; and whether the header is true shows only where a false one was asked for."""
+    older, last = (
+        answered(question, LOG, asked=asked, at_s=1.0, headers={**STREAM, "from": asked})
+        for question, asked in ((Question.OLDER, "1"), (Question.LAST_BUT_ONE, "2"))
+    )
+    refused = answered(Question.FUTURE, asked="900", status=404)
+    parrot = answered(Question.FUTURE, asked="900", headers={**STREAM, "from": "900"})
+    seen = [
+        read_signals([listened(LOG), older, last, *more]) for more in ((), (refused,), (parrot,))
+    ]
+    assert ["from"] * 3 == [signals.echo_header for signals in seen]
+    assert [False, True, False] == [signals.echo_true for signals in seen]
+    assert [False, False, True] == [signals.echoes_anything for signals in seen]
+
+
+def test_a_generation_in_the_ids() -> None:
+    """What stands before the number is minted, or somebody has named a channel."""
+    for ids, pattern in (
+        (("b7f2-1", "b7f2-2"), "gen-pos"),
+        (("epoch:1", "epoch:2"), "gen:pos"),
+        (("orders:1", "orders:2"), ""),
+        (("b7f2/1", "b7f2/2"), ""),
+        (("1", "2"), ""),
+    ):
+        log = sse(*((id, "{}") for id in ids))
+        assert pattern == read_signals([listened(log)]).id_pattern

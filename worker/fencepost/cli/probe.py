@@ -32,6 +32,12 @@ def probe(
         list[str] | None,
         typer.Option("--header", help="NAME=VARIABLE: a header whose value is in the environment"),
     ] = None,
+    allow_private: Annotated[
+        bool, typer.Option(help="The name of the host may lead inside a network")
+    ] = False,
+    tls_ca: Annotated[
+        str | None, typer.Option(help="A PEM file with who vouches for the server")
+    ] = None,
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for events before the break")
     ] = Bounds().wait_s,
@@ -59,7 +65,11 @@ def probe(
         name=_checked_name(name),
         url=url,
         mcp=_mcp(mcp, mcp_requests or [], mcp_call),
-        headers_env=_headers(headers or []),
+        access={
+            "headers_env": _headers(headers or []),
+            "allow_private": allow_private,
+            "tls_ca": tls_ca,
+        },
         bounds=_bounds(requests, seconds, wait),
     )
     report = run(_ask(wanted))
@@ -73,8 +83,11 @@ def probe(
 
 
 async def _ask(wanted: Wanted) -> Report:
-    limit_s = wanted.bounds.seconds
-    transport = HttpTransport(Bridge(headers_s=limit_s, stall_s=limit_s))
+    bounds = wanted.bounds
+    bridge = Bridge(
+        headers_s=bounds.seconds, stall_s=bounds.seconds, connects_burst=bounds.requests
+    )
+    transport = HttpTransport(bridge)
     try:
         return await ask(wanted, transport, RealWorld(), _say)
     finally:

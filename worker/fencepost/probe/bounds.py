@@ -5,7 +5,8 @@ from contextlib import AbstractAsyncContextManager
 
 import msgspec
 
-from fencepost.ports import Request, SourceResponse, Transport
+from fencepost.ports import Request, SourceResponse, Transport, Way
+from fencepost.settings import Source
 
 EVENTS_WANTED = 4
 """Events to have before the break: enough for two different places to resume from."""
@@ -45,15 +46,18 @@ class BoundedTransport:
         self._bounds = bounds
         self._began_s = asyncio.get_running_loop().time()
 
-    def open(self, request: Request) -> AbstractAsyncContextManager[SourceResponse]:
+    def of(self, name: str, source: Source) -> Way:
+        return BoundedWay(self, self._transport.of(name, source))
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    def spend(self) -> None:
+        """Count one more request; raise Spent where there is none left."""
         if self.spent:
             raise Spent
         self.requests += 1
         self.sent_s = self.took_s
-        return self._transport.open(request)
-
-    async def close(self) -> None:
-        await self._transport.close()
 
     @property
     def took_s(self) -> float:
@@ -71,3 +75,15 @@ class BoundedTransport:
     @property
     def spent(self) -> bool:
         return self.requests >= self._bounds.requests or self.left_s <= 0
+
+
+class BoundedWay:
+    """The way to the server, one request of the bound at a time."""
+
+    def __init__(self, bounded: BoundedTransport, way: Way) -> None:
+        self._bounded = bounded
+        self._way = way
+
+    def open(self, request: Request) -> AbstractAsyncContextManager[SourceResponse]:
+        self._bounded.spend()
+        return self._way.open(request)

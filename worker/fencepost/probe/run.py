@@ -22,12 +22,15 @@ from fencepost_schemas.event import KeyScope
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person asked for. `mcp` is how to speak to an MCP endpoint; None finds out."""
+    """What a person asked for. `mcp` is how to speak to an MCP endpoint; None finds out.
+
+    `access` are fields of a source by which it is reached, such as `headers_env` and `tls_ca`.
+    """
 
     name: str
     url: str
     mcp: Mcp | None = None
-    headers_env: Mapping[str, str] = {}
+    access: Mapping[str, Any] = {}
     bounds: Bounds = Bounds()
 
 
@@ -100,7 +103,7 @@ async def _probe_mcp(
 def _report(
     wanted: Wanted, mcp: Mcp | None, asking: Asking, transport: BoundedTransport, world: World
 ) -> Report:
-    target = Target(name=wanted.name, url=wanted.url, mcp=mcp, headers_env=wanted.headers_env)
+    target = Target(name=wanted.name, url=wanted.url, mcp=mcp, access=wanted.access)
     return report_on(
         target,
         asking.answers(),
@@ -113,9 +116,8 @@ def _report(
 
 
 def _source(wanted: Wanted, **more: Any) -> Source:
+    """Return the source that is asked; a redirect is reported, for it costs requests as well."""
     try:
-        return Source(
-            url=wanted.url, keys=KeyScope.NONE, headers_env=dict(wanted.headers_env), **more
-        )
+        return Source(url=wanted.url, keys=KeyScope.NONE, redirects="none", **wanted.access, **more)
     except ValueError as error:
         raise UsageError(str(error)) from None
