@@ -247,7 +247,7 @@ def _because(
     if verdict is None:
         return "no event has an id that could be resumed from"
     said = "; ".join(reason.meaning for reason in verdict.reasons)
-    return f"a true resume is {verdict.kind}: {said}"
+    return f"a true resume would be {verdict.kind}: {said}"
 
 
 def _conclusions(

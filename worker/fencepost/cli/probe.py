@@ -22,39 +22,48 @@ from fencepost_policies.probe.report import Report
 from fencepost_policies.probe.troubles import Trouble
 from fencepost_schemas.subject import slug
 
+BOUNDS = Bounds()
 REQUESTS_MAX = 100
 """More than this is no look at a server but a load on it."""
 
 
+HeaderOption = Annotated[
+    list[str] | None,
+    typer.Option("--header", help="NAME=VARIABLE: a header whose value is in the environment"),
+]
+PrivateOption = Annotated[
+    bool, typer.Option("--allow-private", help="The host's name may lead inside a network")
+]
+CaOption = Annotated[
+    str | None, typer.Option("--tls-ca", help="A PEM file with who vouches for the server")
+]
+WaitOption = Annotated[float, typer.Option(help="Seconds to wait for events before the break")]
+RequestsOption = Annotated[int, typer.Option(min=1, max=REQUESTS_MAX, help="Requests at most")]
+SecondsOption = Annotated[float, typer.Option(help="Seconds at most, all in all")]
+NameOption = Annotated[str, typer.Option(help="The source's name in what to paste")]
+McpOption = Annotated[bool, typer.Option("--mcp", help="It is an MCP endpoint. Default: see")]
+McpRequestOption = Annotated[
+    list[str] | None,
+    typer.Option("--mcp-request", help="JSON of a request to send in the MCP session first"),
+]
+McpCallOption = Annotated[
+    str | None,
+    typer.Option("--mcp-call", help="JSON of the MCP request whose own stream is followed"),
+]
+
+
 def probe(
     url: Annotated[str, typer.Argument(help="The url of the event stream, or an MCP endpoint")],
-    headers: Annotated[
-        list[str] | None,
-        typer.Option("--header", help="NAME=VARIABLE: a header whose value is in the environment"),
-    ] = None,
-    allow_private: Annotated[
-        bool, typer.Option(help="The name of the host may lead inside a network")
-    ] = False,
-    tls_ca: Annotated[
-        str | None, typer.Option(help="A PEM file with who vouches for the server")
-    ] = None,
-    wait: Annotated[
-        float, typer.Option(help="Seconds to wait for events before the break")
-    ] = Bounds().wait_s,
-    requests: Annotated[
-        int, typer.Option(min=1, max=REQUESTS_MAX, help="Requests at most")
-    ] = Bounds().requests,
-    seconds: Annotated[float, typer.Option(help="Seconds at most, all in all")] = Bounds().seconds,
-    name: Annotated[str, typer.Option(help="The source's name in what to paste")] = "source",
-    mcp: Annotated[bool, typer.Option("--mcp", help="It is an MCP endpoint. Default: see")] = False,
-    mcp_requests: Annotated[
-        list[str] | None,
-        typer.Option("--mcp-request", help="JSON of a request to send in the MCP session first"),
-    ] = None,
-    mcp_call: Annotated[
-        str | None,
-        typer.Option("--mcp-call", help="JSON of the MCP request whose own stream is followed"),
-    ] = None,
+    headers: HeaderOption = None,
+    allow_private: PrivateOption = False,
+    tls_ca: CaOption = None,
+    wait: WaitOption = BOUNDS.wait_s,
+    requests: RequestsOption = BOUNDS.requests,
+    seconds: SecondsOption = BOUNDS.seconds,
+    name: NameOption = "source",
+    mcp: McpOption = False,
+    mcp_requests: McpRequestOption = None,
+    mcp_call: McpCallOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Resume a server's stream rightly and wrongly, and say what could be proven after a break.
