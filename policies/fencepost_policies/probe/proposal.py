@@ -24,8 +24,9 @@ _SCHEMES = {
 """How the ids of a kind are ordered. That integers are dense cannot be seen from a few of them."""
 _GUESSED = ("generation_header", "generation_pointer", "window_header", "id_pattern")
 """Fields that are proposed because of a name."""
-_LIKE = {Kind.TIME_TAG: "nchan", Kind.MS_SEQ: "ms_seq"}
-"""Dialects of servers that are known for such ids."""
+_OF_IDS = {Kind.TIME_TAG: "nchan", Kind.MS_SEQ: "ms_seq"}
+_OF_EVENT = {"stream-open": "django_eventstream"}
+"""Dialects of servers that are known for such ids, or for such an event."""
 
 
 def plain_for(signals: Signals) -> tuple[Plain, ...]:
@@ -82,15 +83,24 @@ def toml_for(
         lines.append(f"key = {_value(signals.key)}")
     dialect = "mcp" if isinstance(speech, Mcp) else "plain"
     lines.append(f"dialect = {_value(dialect)}")
-    like = _LIKE.get(signals.shape.kind)
-    if like is not None and dialect == "plain":
-        lines[-1] += f'  # if it is what the page on dialects says: "{like}", without the table'
+    like = _like(signals)
+    if like and dialect == "plain":
+        lines[-1] += f'  # "{like}", without a table, if it is what that dialect is for'
     lines += [f"{field} = {_value(value)}" for field, value in access.items() if value]
     differing = list(_differing(speech))
     if differing:
         lines += ["", f"[sources.{name}.{dialect}]"]
         lines += [_line(field, value) for field, value in differing]
     return "\n".join(lines) + "\n"
+
+
+def _like(signals: Signals) -> str:
+    """Return a dialect that comes with fencepost and speaks of servers like this one, "" for none.
+
+    From outside one cannot know that it is one; whoever chooses it knows what runs there.
+    """
+    by_event = [_OF_EVENT[event] for event in signals.ignore if event in _OF_EVENT]
+    return by_event[0] if by_event else _OF_IDS.get(signals.shape.kind, "")
 
 
 def _guessed(keys: KeyScope) -> str:

@@ -8,6 +8,7 @@ import pytest
 from fencepost.settings import Source
 from fencepost_policies.dialects.described import Dialect as Plain
 from fencepost_policies.dialects.mcp import Dialect as Mcp
+from fencepost_policies.dialects.named import NAMED
 from fencepost_policies.probe.ids import Kind, Shape
 from fencepost_policies.probe.proposal import mcp_for, plain_for, toml_for, without_secrets
 from fencepost_policies.probe.signals import Signals
@@ -117,3 +118,14 @@ def test_an_echo_is_believed_where_it_was_seen_not_to_repeat_anything() -> None:
     for true, proposed in ((True, "from"), (False, "")):
         (speech,) = plain_for(Signals(echo_header="from", echo_true=true))
         assert proposed == speech.echo_header
+
+
+def test_a_dialect_that_comes_with_fencepost_is_named_not_taken() -> None:
+    for signals, name in (
+        (Signals(shape=Shape(Kind.TIME_TAG)), "nchan"),
+        (Signals(shape=Shape(Kind.MS_SEQ)), "ms_seq"),
+        (Signals(shape=Shape(Kind.PREFIXED), ignore=("stream-open",)), "django_eventstream"),
+    ):
+        assert name in NAMED
+        assert f'# "{name}"' in toml_for("orders", URL, Plain(), signals, {})
+        assert "plain" == pasted(Plain(), signals).dialect
