@@ -7,6 +7,7 @@ from typing import Any
 
 from fencepost_policies.dialects.mcp import Dialect as Mcp
 from fencepost_policies.probe.report import Report
+from fencepost_policies.probe.troubles import Trouble
 from kit.probing import probed
 from kit.tasks import beside
 from real.rig import Server, running
@@ -35,3 +36,8 @@ async def keep_telling(emit: Emit) -> None:
 def verdicts(report: Report) -> list[str]:
     """Return what is concluded after a true resume, and after each wrong one."""
     return [conclusion.verdict for conclusion in report.conclusions]
+
+
+def troubles(report: Report) -> set[Trouble]:
+    """Return what is wrong, but for headers that are late while a server is still starting."""
+    return set(report.troubles) - {Trouble.LATE_HEADERS}

@@ -117,3 +117,24 @@ async def test_a_session_without_a_stream() -> None:
         report = await probed(server.url)
     assert not report.provable
     assert "answered 405" in report.because
+
+
+async def test_a_session_whose_last_stream_is_not_noticed_to_be_gone() -> None:
+    """It is asked once more, and only then taken at its word."""
+    session = {"content-type": "text/event-stream", "mcp-session-id": "s-1"}
+    ids = ("qwer", "asdf", "yxcv")
+    notified = [
+        sse((id, f'{{"jsonrpc":"2.0","method":"n","params":{{"k":"{id}"}}}}')) for id in ids
+    ]
+    busy, gone = Reply(status=409), Reply(status=404)
+    streams = [Reply(notified[at:], headers=session, end=End.HANG) for at in range(4)]
+    beginning, replay, last, newest = streams
+    script = (
+        *(INITIALIZED, ACCEPTED, beginning, busy, replay, busy),
+        *(gone, gone, last, newest, gone),
+    )
+    async with ScriptedSource(*script) as server:
+        report = await probed(server.url, Mcp())
+    assert report.provable, report
+    assert ["qwer"] * 3 == [request.asked for request in server.requests[3:6]]
+    assert (Trouble.ONE_STREAM,) == report.troubles

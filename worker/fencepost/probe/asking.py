@@ -1,5 +1,6 @@
 """The questions of a probe, in order: first rightly, then wrongly."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -18,6 +19,7 @@ from fencepost_policies.reply import read_reply
 from fencepost_schemas.sse import Frame
 
 Say = Callable[[str], None]
+CONFLICT = 409
 BEGINNING_ID = "0"
 
 
@@ -96,7 +98,7 @@ class Asking:
         bogus = never_given(ids[-1], shape, self._world.random_name(12))
         future = from_the_future(ids[-1], shape)
         found = [(Question.BOGUS, bogus), (Question.FUTURE, future)]
-        return [(question, asked) for question, asked in found if asked]
+        return [(question, asked) for question, asked in found if asked and asked not in ids]
 
     # --- one question
     async def ask(
@@ -118,8 +120,18 @@ class Asking:
     async def letting_go(
         self, question: Question, asked: str, door: Door | None = None
     ) -> AsyncIterator[Recording | None]:
-        """Ask, and let the connection go at the end: for servers with one stream a session."""
+        """Ask, and let the connection go at the end: for servers with one stream a session.
+
+        One that has not noticed yet that the last stream is gone is asked once more, a little
+        later; a second stream beside the first is meant to be refused.
+        """
         recording = await self.ask(question, asked, door)
+        busy = recording is not None and recording.answer().status == CONFLICT
+        if recording is not None and busy and question is not Question.AGAIN:
+            await recording.close()
+            self._recordings.remove(recording)
+            await asyncio.sleep(min(self._bounds.answer_s, self._transport.left_s))
+            recording = await self.ask(question, asked, door)
         try:
             yield recording
         finally:
