@@ -187,11 +187,14 @@ def _audit(
 def cursor_of_another(cursor: Cursor, asked: str, salt: str) -> Cursor:
     """Return a cursor into a log that the server has never held, at the position asked for.
 
-    Its marks stand for what a client had from a server that has lost its log since.
+    Its marks stand for what a client had from a server that has lost its log since. Where those of
+    the real one are all alike, so are these: then no overlap is asked for, either.
     """
     position = Position(asked)
+    alike = len({mark.digest for mark in cursor.ring}) < 2
+    owed = "asked" if alike else "owed"
     marks = (
         Mark(position, f"{salt} asked"),
-        Mark(Position(f"{asked}.{salt}"), f"{salt} owed"),
+        Mark(Position(f"{asked}.{salt}"), f"{salt} {owed}"),
     )
     return msgspec.structs.replace(cursor, position=position, ring=marks)

@@ -93,6 +93,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     access: Mapping[str, object] = {}
 
 
+OVERLAP = "overlap"
 NOTHING_LOST = "the server goes on where we were"
 NO_VERDICT = "none"
 _UNKNOWN = {
@@ -127,12 +128,11 @@ def report_on(
     anew = counted_anew(answers, signals)
     differ = resumes_differ(speech, cursor, answers)
     fooled = [question for question, one in lost.items() if _resumed(one)]
-    provable = _resumed(verdict) and not (anew or differ or fooled)
+    doubt = _doubt(anew=anew, differ=differ, fooled=bool(fooled), shown=_shows(verdict))
     return Report(
         url=without_secrets(target.url),
-        provable=provable,
-        because=_doubt(anew=anew, differ=differ, fooled=bool(fooled))
-        or _because(verdict, answers, mine, waited_s),
+        provable=_resumed(verdict) and not doubt,
+        because=doubt or _because(verdict, answers, mine, waited_s),
         conditions=conditions,
         conclusions=_conclusions(verdict, lost),
         troubles=troubles_in(answers, signals, differ=differ),
@@ -218,13 +218,25 @@ def _condition(
     return Condition(facet, holds, tuple(dict.fromkeys(evidence)) or ("nothing was said of it",))
 
 
-def _doubt(*, anew: bool, differ: bool, fooled: bool) -> str:
+def _shows(verdict: Verdict | None) -> bool:
+    """Return False for a resume that only names speak for: no probe can see what they are worth."""
+    return not _resumed(verdict) or any(
+        fact.witness == OVERLAP and fact.finding is Finding.PROVES
+        for fact in (verdict.facts if verdict is not None else ())
+    )
+
+
+def _doubt(*, anew: bool, differ: bool, fooled: bool, shown: bool) -> str:
     """Return why a true resume proves nothing, "" where it does."""
     if anew:
         return "an id does not name the same event on each connection"
     if differ:
         return "one resume is continued and the next is not"
-    return "a position that it never gave is answered like a true one" if fooled else ""
+    if fooled:
+        return "a position that it never gave is answered like a true one"
+    if not shown:
+        return "only what is named like a generation and a window speaks for it: ask what it is"
+    return ""
 
 
 def _because(

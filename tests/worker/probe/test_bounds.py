@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from fencepost.errors import Unreachable, UsageError
-from fencepost.probe.bounds import FRAMES_MAX, SAID_BYTES_MAX
+from fencepost.probe.bounds import ANSWER_BYTES_MAX, FRAMES_MAX, SAID_BYTES_MAX
 from fencepost_policies.dialects.mcp import Dialect as Mcp
 from fencepost_policies.probe.answers import Ending, Question
 from fencepost_policies.probe.troubles import Trouble
@@ -55,6 +55,15 @@ async def test_a_stream_without_an_end() -> None:
     async with ScriptedSource(stream(flood, end=End.HANG)) as server:
         report = await probed(server.url)
     assert all(FRAMES_MAX <= one.events < FRAMES_MAX + 300 for one in report.asked)
+
+
+async def test_events_that_are_large() -> None:
+    """So many bytes of them are read."""
+    chunks = [sse((str(number), "x" * 1_000_000)) for number in range(1, 40)]
+    async with ScriptedSource(stream(*chunks, end=End.HANG)) as server:
+        report = await probed(server.url, requests=1, wait_s=20.0, answer_s=20.0)
+    # The last chunk that is read may go past the bound.
+    assert ANSWER_BYTES_MAX // 1_000_000 <= report.asked[0].events + 1 <= 19
 
 
 async def test_an_event_without_an_end() -> None:

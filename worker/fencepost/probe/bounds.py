@@ -7,13 +7,17 @@ import msgspec
 
 from fencepost.ports import Request, SourceResponse, Transport, Way
 from fencepost.settings import Source
+from fencepost_schemas.limits import EVENT_BYTES_MAX, MIB
 
 EVENTS_WANTED = 4
 """Events to have before the break: enough for two different places to resume from."""
 FRAMES_MAX = 500
-"""Frames kept of one answer; what comes behind them is not read."""
+ANSWER_BYTES_MAX = 16 * MIB
+"""Frames kept of one answer, and bytes read for it; what comes behind them is not read."""
 SAID_BYTES_MAX = 4096
 """What is read of a body that is no event stream."""
+
+assert EVENT_BYTES_MAX <= ANSWER_BYTES_MAX, "an answer holds at least one event"
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):

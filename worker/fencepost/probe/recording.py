@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 from fencepost.ports import SourceResponse, SourceUnreachable
-from fencepost.probe.bounds import FRAMES_MAX, SAID_BYTES_MAX, Spent
+from fencepost.probe.bounds import ANSWER_BYTES_MAX, FRAMES_MAX, SAID_BYTES_MAX, Spent
 from fencepost_policies.probe.answers import Answer, Came, Ending, Question
 from fencepost_schemas.sse import Decoder, Frame, SseLimitExceeded
 
@@ -115,7 +115,7 @@ class Recording:
             self._changed.notify_all()
         streams = self.answer().streams
         decoder = Decoder(self._asked)
-        piece = 0
+        piece = bytes_read = 0
         async for chunk in response.chunks():
             if not streams:
                 self._said += chunk[: SAID_BYTES_MAX - len(self._said)]
@@ -123,8 +123,9 @@ class Recording:
                     return
                 continue
             piece += 1
+            bytes_read += len(chunk)
             await self._note(decoder.feed(chunk), piece)
-            if len(self._came) >= FRAMES_MAX:
+            if len(self._came) >= FRAMES_MAX or bytes_read >= ANSWER_BYTES_MAX:
                 # Its end is not known, and what came is enough; so it counts as open.
                 return
         self._ending = Ending.ENDED
