@@ -8,12 +8,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.cli.described_sources import age
+from fencepost.desk.lineages import Lineages, SourceEntry
 from fencepost_schemas.subject import SOURCES
 from kit.command import Ran, configure, environment, run_command, started, toml
 from kit.house import House, house
@@ -32,19 +32,16 @@ async def run(home: House, folder: Path, *arguments: str) -> Ran:
     return await fencepost(home, folder, "sources", *arguments)
 
 
-async def see_state(home: House, folder: Path, name: str, state: str) -> dict[str, Any]:
+async def see_state(home: House, name: str, state: str) -> SourceEntry:
     """Return a source's entry once it is in this state."""
-    found: dict[str, Any] = {}
+    found: list[SourceEntry] = []
 
     async def there() -> bool:
-        ran = await run(home, folder, "ls", name, "--json")
-        (entry,) = json.loads(ran.out)
-        found.update(entry)
-        assert (ran.code == 0) is entry["fine"], "the code says whether it is fine"
-        return bool(entry["state"] == state)
+        found[:] = await Lineages(home.connection, home.subjects).entries([name])
+        return found[0].state == state
 
     await until(there, f"{name} to be {state}")
-    return found
+    return found[0]
 
 
 async def test_a_source_is_added_paused_resumed_and_changed(
@@ -71,8 +68,12 @@ async def test_a_source_is_added_paused_resumed_and_changed(
             )
             await second.add("a")
             await until(lambda: _is_at(home, "crm", "1"), "its first event")
-            entry = await see_state(home, tmp_path, "crm", "followed")
-            assert ("genesis", ["first_connection"], 0) == (
+            await see_state(home, "crm", "followed")
+            listed = await run(home, tmp_path, "ls", "crm", "--json")
+            (entry,) = json.loads(listed.out)
+            assert (0, True, "genesis", ["first_connection"], 0) == (
+                listed.code,
+                entry["fine"],
                 entry["verdict"],
                 entry["reasons"],
                 entry["open_gaps"],
@@ -80,7 +81,7 @@ async def test_a_source_is_added_paused_resumed_and_changed(
 
             paused = await run(home, tmp_path, "pause", "crm", "--note", "they move", "--as", "bo")
             assert 0 == paused.code, paused.err
-            await see_state(home, tmp_path, "crm", "paused")
+            await see_state(home, "crm", "paused")
             await until(lambda: _unclaimed(home, "crm"), "its bridge to let it go")
             await second.add("b")
             await first.add("a")
@@ -93,10 +94,10 @@ async def test_a_source_is_added_paused_resumed_and_changed(
             moved = ["--url", second.url + "/moved", "--replace"]
             changed = await run(home, tmp_path, "add", "crm", "--file", "crm.toml", *moved)
             assert (0, True) == (changed.code, "it goes on from its cursor" in changed.out)
-            await see_state(home, tmp_path, "crm", "paused")
+            await see_state(home, "crm", "paused")
             await run(home, tmp_path, "resume", "crm", "--as", "cy")
             await until(lambda: _is_at(home, "crm", "2"), "the event of the pause")
-            await see_state(home, tmp_path, "crm", "followed")
+            await see_state(home, "crm", "followed")
             assert ["/events", "/events/moved"] == [one.path for one in second.requests]
             assert ["genesis", "resumed"] == await home.verdicts("crm")
 
@@ -210,12 +211,13 @@ async def test_a_source_that_stopped_and_is_resumed(broker: EmbeddedBroker, tmp_
         async with house(broker, both) as home:
             await home.init()
             async with home.bridge(shares=True):
-                entry = await see_state(home, tmp_path, "shut", "stopped")
-                assert "shut: the source answered 401" in entry["why"]
+                entry = await see_state(home, "shut", "stopped")
+                assert "shut: the source answered 401" in entry.why
+                assert 1 == (await run(home, tmp_path, "ls", "shut", "orders")).code
                 assert 0 == (await run(home, tmp_path, "ls")).code, "none was named"
                 assert 0 == (await run(home, tmp_path, "resume", "shut")).code
                 await until(lambda: _is_at(home, "shut", "1"), "its first event")
-                await see_state(home, tmp_path, "shut", "followed")
+                await see_state(home, "shut", "followed")
 
 
 async def test_what_is_listed(broker: EmbeddedBroker, tmp_path: Path) -> None:
