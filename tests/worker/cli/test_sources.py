@@ -44,23 +44,19 @@ async def see_state(home: House, name: str, state: str) -> SourceEntry:
     return found[0]
 
 
-async def test_a_source_is_added_paused_resumed_and_changed(
-    broker: EmbeddedBroker, tmp_path: Path
-) -> None:
-    """A bridge learns of each within seconds; each is in the audit, and nothing is lost."""
-    async with (
-        LogSource() as first,
-        LogSource() as second,
-        house(broker, orders(first.url)) as home,
-    ):
+async def test_a_source_is_added(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """A bridge that runs learns of it within seconds; the options go before the file."""
+    async with LogSource() as first, LogSource() as second, house(broker, {}) as home:
         await home.init()
         configure(tmp_path, broker.url, orders(first.url), bridge=BRIDGE)
+        assert 0 == (await run_command("init", folder=tmp_path)).code
         document = toml({"sources": {"crm": {"url": "http://127.0.0.1:9/x", **TABLE}}})
         (tmp_path / "crm.toml").write_text(document, "utf-8")
-        async with started("bridge", folder=tmp_path):
-            # The options go before the file.
-            place = ["--file", "crm.toml", "--url", second.url]
-            added = await run(home, tmp_path, "add", "crm", *place, "--as", "ada")
+        async with started("bridge", folder=tmp_path) as bridge:
+            await first.add("a")
+            await see(home, 1)
+            place = ["--file", "crm.toml", "--url", second.url, "--as", "ada"]
+            added = await run(home, tmp_path, "add", "crm", *place)
             assert (0, "crm: added by ada; it begins now\n", "") == (
                 added.code,
                 added.out,
@@ -78,39 +74,54 @@ async def test_a_source_is_added_paused_resumed_and_changed(
                 entry["reasons"],
                 entry["open_gaps"],
             )
+            bridge.process.terminate()
+            assert 0 == (await bridge.ended()).code
+        assert [("ada", "added the source", "crm")] == await done(home)
+        shown = await run(home, tmp_path, "show", "crm")
+        assert 1 == shown.code
+        assert "state\twaiting for a bridge that can follow it\n" in shown.out
 
+
+async def done(home: House) -> list[tuple[str, str, str]]:
+    """Return who did what to which source."""
+    return [(entry.actor, entry.action, entry.subject) for entry in await audit(home)]
+
+
+async def test_a_source_is_paused_changed_and_resumed(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """Each is in the audit; its cursor stays, and nothing is lost."""
+    async with LogSource() as second, house(broker, {}) as home:
+        await home.init()
+        (tmp_path / "crm.toml").write_text(
+            toml({"sources": {"crm": {"url": second.url, **TABLE}}}), "utf-8"
+        )
+        add = ["add", "crm", "--file", "crm.toml", "--as", "ada"]
+        assert 0 == (await run(home, tmp_path, *add)).code
+        async with home.bridge(shares=True):
+            await second.add("a")
+            await until(lambda: _is_at(home, "crm", "1"), "its first event")
             paused = await run(home, tmp_path, "pause", "crm", "--note", "they move", "--as", "bo")
             assert 0 == paused.code, paused.err
             await see_state(home, "crm", "paused")
             await until(lambda: _unclaimed(home, "crm"), "its bridge to let it go")
             await second.add("b")
-            await first.add("a")
-            await see(home, 1)
-            assert "1" == str((await home.cursor("crm")).position), "nobody follows it"
             again = await run(home, tmp_path, "pause", "crm")
             assert (1, "crm is paused already, by 'bo'") == (again.code, again.complaint)
+            assert "1" == str((await home.cursor("crm")).position), "nobody follows it"
 
             # A change does not end the pause; resuming follows what is at the new place.
             moved = ["--url", second.url + "/moved", "--replace"]
-            changed = await run(home, tmp_path, "add", "crm", "--file", "crm.toml", *moved)
+            changed = await run(home, tmp_path, *add, *moved)
             assert (0, True) == (changed.code, "it goes on from its cursor" in changed.out)
             await see_state(home, "crm", "paused")
             await run(home, tmp_path, "resume", "crm", "--as", "cy")
             await until(lambda: _is_at(home, "crm", "2"), "the event of the pause")
             await see_state(home, "crm", "followed")
-            assert ["/events", "/events/moved"] == [one.path for one in second.requests]
-            assert ["genesis", "resumed"] == await home.verdicts("crm")
-
-        done = [(entry.actor, entry.action, entry.subject) for entry in await audit(home)]
-        assert [
-            ("ada", "added the source", "crm"),
-            ("bo", "paused the source", "crm"),
-            (done[2][0], "changed the source", "crm"),
-            ("cy", "resumed the source", "crm"),
-        ] == done
-        shown = await run(home, tmp_path, "show", "crm")
-        assert 1 == shown.code
-        assert "state\twaiting for a bridge that can follow it\n" in shown.out
+        assert ["/events", "/events/moved"] == [one.path for one in second.requests]
+        assert ["genesis", "resumed"] == await home.verdicts("crm")
+        whole = [("ada", "added"), ("bo", "paused"), ("ada", "changed"), ("cy", "resumed")]
+        assert [(who, f"{what} the source", "crm") for who, what in whole] == await done(home)
 
 
 async def _is_at(home: House, source: str, position: str) -> bool:
@@ -166,22 +177,26 @@ async def test_a_rebaseline(broker: EmbeddedBroker, tmp_path: Path) -> None:
             told = (await audit(home))[-1]
             assert ("ada", "rebaselined the source") == (told.actor, told.action)
             assert told.detail.endswith("c was wrong")
+            await _is_shown(home, tmp_path, genesis.generation, record.generation)
 
-            shown = await run(home, tmp_path, "show", "orders")
-            assert 0 == shown.code, shown.err
-            assert f"gap\tafter {genesis.generation} 4, before {record.generation} 3\n" in shown.out
-            assert "because\trebaselined: somebody had it begin anew" in shown.out
-            assert "gaps\t1, 1 open\n" in shown.out
-            few = await run(home, tmp_path, "show", "orders", "--limit", "1")
-            assert f"\n{genesis.generation}\t" not in few.out
-            assert "1 older generations: --limit 2" in few.out
-            document = json.loads((await run(home, tmp_path, "show", "orders", "--json")).out)
-            first, second = document["generations"]
-            assert (2, "reoriginated", 1) == (
-                first["connections"] + second["connections"],
-                second["verdict"],
-                document["entry"]["open_gaps"],
-            )
+
+async def _is_shown(home: House, folder: Path, before: str, after: str) -> None:
+    """Look at the source that was rebaselined from 4 to 3."""
+    shown = await run(home, folder, "show", "orders")
+    assert 0 == shown.code, shown.err
+    assert f"gap\tafter {before} 4, before {after} 3\n" in shown.out
+    assert "because\trebaselined: somebody had it begin anew" in shown.out
+    assert "gaps\t1, 1 open\n" in shown.out
+    few = await run(home, folder, "show", "orders", "--limit", "1")
+    assert f"\n{before}\t" not in few.out
+    assert "1 older generations: --limit 2" in few.out
+    document = json.loads((await run(home, folder, "show", "orders", "--json")).out)
+    first, second = document["generations"]
+    assert (2, "reoriginated", 1) == (
+        first["connections"] + second["connections"],
+        second["verdict"],
+        document["entry"]["open_gaps"],
+    )
 
 
 async def test_rebaselining_what_has_brought_nothing(
