@@ -33,6 +33,8 @@ def test_what_may_be_kept() -> None:
         ({"unverifiable": "reconcile"}, "sources.crm.unverifiable is not kept"),
         ({"credentials": {"command": ["cat", "/etc/s3cret"]}}, "sources.crm.credentials is not"),
         ({"allow_private": True}, "sources.crm.allow_private is not kept"),
+        ({"spoken": {}}, "sources.crm.spoken is not kept"),
+        ({"tls_key": "/etc/s3cret"}, "sources.crm.tls_key is not kept"),
         ({"colour": "red"}, "sources.crm.colour is not kept"),
         ({"url": "https://crm.example/events?token=s3cret"}, "a query string or a login"),
         ({"url": "https://ada:s3cret@crm.example/"}, "a query string or a login"),
@@ -54,6 +56,16 @@ def test_what_may_not_be_kept(more: dict[str, Any], said: str) -> None:
         checked_table("crm", {**PLAIN, **more}, Settings())
     assert said in str(refused.value)
     assert "s3cret" not in str(refused.value)
+
+
+def test_its_dialect_is_found() -> None:
+    """Of those that are shipped, and of those that the configuration describes; no other."""
+    shop = Settings(dialects={"shop": {"like": "mercure"}})
+    for dialect in ("mercure", "shop"):
+        source = checked_table("crm", {**PLAIN, "dialect": dialect}, shop)
+        assert source.speech_known
+    with pytest.raises(UsageError, match=r"sources.crm.dialect: there is no dialect 'shop'"):
+        checked_table("crm", {**PLAIN, "dialect": "shop"}, Settings())
 
 
 def test_a_ledger_that_forgets_wants_to_know_how_late_a_key_comes_again() -> None:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fencepost.errors import UsageError
+from fencepost.registry import speaking
 from fencepost.settings import Settings, Source
 
 STORABLE = frozenset(
@@ -47,6 +48,7 @@ def checked_table(name: str, table: Mapping[str, Any], settings: Settings) -> So
         msgspec.structs.replace(settings, sources={name: source})
     except (msgspec.ValidationError, ValueError) as error:
         raise UsageError(f"sources.{name}: {error}") from None
+    source = speaking(name, source, settings.dialects)
     parts = urlsplit(source.url)
     if parts.query or parts.fragment or "@" in parts.netloc:
         raise UsageError(
