@@ -15,6 +15,7 @@ from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.cli.described_sources import age
 from fencepost.desk.lineages import Lineages, SourceEntry
 from fencepost_schemas.subject import SOURCES
+from fencepost_schemas.verdict import Gap, gap_id
 from kit.command import Ran, configure, environment, run_command, started, toml
 from kit.house import House, house
 from kit.log import LogSource
@@ -184,7 +185,8 @@ async def _is_shown(home: House, folder: Path, before: str, after: str) -> None:
     """Look at the source that was rebaselined from 4 to 3."""
     shown = await run(home, folder, "show", "orders")
     assert 0 == shown.code, shown.err
-    assert f"gap\tafter {before} 4, before {after} 3\n" in shown.out
+    gap = gap_id("orders", Gap(before, "4", after, "3"))
+    assert f"gap\tafter {before} 4, before {after} 3, {gap}\n" in shown.out
     assert "because\trebaselined: somebody had it begin anew" in shown.out
     assert "gaps\t1, 1 open\n" in shown.out
     few = await run(home, folder, "show", "orders", "--limit", "1")
