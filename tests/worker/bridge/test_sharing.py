@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from fencepost.bridge.catalogue import Catalogue
 from fencepost.bridge.ownership import Ownership
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.broker.jetstream import connect
@@ -196,6 +197,27 @@ async def test_what_the_file_says_counts(
             await see_claims(home)
             await wish(home, "orders")
             await see_claims(home, "orders")
+
+
+async def test_a_bridge_of_some_sources_takes_no_others(broker: EmbeddedBroker) -> None:
+    """What is wished of its own counts; what is added on the broker does not concern it."""
+    async with house(broker, orders(SOURCE)) as home:
+        await home.init()
+        await wish(home, "crm", table=TABLE)
+        settings = home.settings
+        for only_these, expected in ((True, {"orders"}), (False, {"orders", "crm"})):
+            catalogue = Catalogue(
+                home.connection, home.subjects, settings, settings.sources, only_these=only_these
+            )
+            await catalogue.refresh()
+            assert expected == set(catalogue.followable)
+            await wish(home, "orders", paused=True)
+            await catalogue.refresh()
+            assert (expected - {"orders"}, {"orders"}) == (
+                set(catalogue.followable),
+                catalogue.paused,
+            )
+            await wish(home, "orders")
 
 
 async def test_a_change_is_followed_at_once(broker: EmbeddedBroker) -> None:
