@@ -22,7 +22,7 @@ from kit.source import End, Reply, Request, ScriptedSource, sse, stream
 
 BRIDGE: dict[str, Any] = {
     "retry_first_s": 0.2,
-    "retry_longest_s": 1.0,
+    "retry_longest_s": 2.0,
     "healthy_s": 3.0,
     "headers_s": 4.0,
     "stall_s": 4.0,

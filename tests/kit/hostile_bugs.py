@@ -184,7 +184,7 @@ CASES = [
         "18",
         "retry-zero",
         scripted(stream(b"retry: 0\n\n")),
-        wants=lambda seen: len(seen.at_s) > 16,
+        wants=lambda seen: len(seen.at_s) > 9,
         also=backs_off,
     ),
     Case(
@@ -192,20 +192,20 @@ CASES = [
         "retry-for-ever",
         scripted(stream(event(1), b"retry: 99999999999\n\n", gen="g", floor="1"), live(2)),
         keys=("1", "2"),
-        also=waited(1.0),
+        also=waited(2.0),
     ),
     Case(
         "19",
         "accept-then-close",
         scripted(ok()),
-        wants=lambda seen: len(seen.at_s) > 16,
+        wants=lambda seen: len(seen.at_s) > 9,
         also=backs_off,
     ),
     Case(
         "19",
         "accept-then-cut",
         raw([HEAD, b"\r\n"]),
-        wants=lambda seen: len(seen.at_s) > 16,
+        wants=lambda seen: len(seen.at_s) > 9,
         also=backs_off,
     ),
     Case(

@@ -22,8 +22,8 @@ def backs_off(seen: Seen) -> None:
     """Never faster than the floor, and slower the longer it goes on."""
     found = gaps(seen)
     assert min(found) >= 0.09
-    later = found[4:16]
-    assert sum(later) / len(later) >= 0.25
+    # Chance may make some of them short; without the growth none would be longer than 0.2 s.
+    assert max(found[3:]) >= 0.7
 
 
 def sends_what_is_ours(seen: Seen) -> None:
@@ -64,6 +64,7 @@ def payloads(*expected: str) -> Check:
 
 
 def renewed(seen: Seen) -> None:
-    """The first two go with one token, the third, at once, with another."""
+    """The first two go with one token, the third, without a word in between, with another."""
     first, second, third = (one.headers["authorization"] for one in seen.requests[:3])
     assert first == second != third
+    assert not any("401" in line for line in seen.said)
