@@ -184,7 +184,7 @@ CASES = [
         "18",
         "retry-zero",
         scripted(stream(b"retry: 0\n\n")),
-        wants=lambda seen: len(seen.at_s) > 9,
+        wants=lambda seen: len(seen.at_s) > 16,
         also=backs_off,
     ),
     Case(
@@ -198,14 +198,14 @@ CASES = [
         "19",
         "accept-then-close",
         scripted(ok()),
-        wants=lambda seen: len(seen.at_s) > 9,
+        wants=lambda seen: len(seen.at_s) > 16,
         also=backs_off,
     ),
     Case(
         "19",
         "accept-then-cut",
         raw([HEAD, b"\r\n"]),
-        wants=lambda seen: len(seen.at_s) > 9,
+        wants=lambda seen: len(seen.at_s) > 16,
         also=backs_off,
     ),
     Case(

@@ -22,8 +22,8 @@ def backs_off(seen: Seen) -> None:
     """Never faster than the floor, and slower the longer it goes on."""
     found = gaps(seen)
     assert min(found) >= 0.09
-    # Chance may make some of them short; without the growth none would be longer than 0.2 s.
-    assert max(found[3:]) >= 0.7
+    # Drawn between 0.1 and 2 s by then; without the growth they were drawn between 0.1 and 0.2.
+    assert sum(found[4:]) / len(found[4:]) >= 0.5
 
 
 def sends_what_is_ours(seen: Seen) -> None:
