@@ -109,6 +109,20 @@ def test_without_a_file_there_are_defaults(tmp_path: Path, monkeypatch: pytest.M
         (SOURCE + 'headers = { "a b" = "c" }\n', "sources.orders: 'a b' is not the name"),
         (SOURCE + 'headers = { a = "b\\nc" }\n', "sources.orders: headers.a has characters"),
         (SOURCE + 'headers = { Accept = "x" }\n', "sources.orders: the header Accept"),
+        ("[bridge]\nconnects_burst = 0\n", "bridge.connects_burst"),
+        ("[bridge]\nevent_s = nan\n", "bridge.event_s"),
+        (SOURCE + 'headers = { Host = "x" }\n', "sources.orders: the header Host"),
+        (SOURCE + 'redirects = "some"\n', "sources.orders: .*some"),
+        (SOURCE + 'credentials = { env = "A", file = "b" }\n', "from one of env, file and command"),
+        (
+            SOURCE + 'headers = { authorization = "x" }\ncredentials = { env = "A" }\n',
+            "the header Authorization is set twice",
+        ),
+        (SOURCE + 'tls_ca = "ca.pem"\n', "need a url with https://"),
+        (
+            '[sources.orders]\nurl = "https://x"\nkeys = "none"\ntls_key = "k.pem"\n',
+            "tls_key needs a tls_cert",
+        ),
         (SOURCE + 'headers_env = { Last-Event-ID = "X" }\n', "sources.orders: the header Last"),
     ],
 )

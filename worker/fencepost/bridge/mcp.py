@@ -4,6 +4,7 @@ Up to 2025-11-25 that is initialize, then one GET for the session's stream, or o
 call's own. Since 2026-07-28 it is one `subscriptions/listen` a connection, under a fresh id.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -26,6 +27,8 @@ BEFORE_VERSION_HEADER = "2025-03-26"
 VERSION_META = "io.modelcontextprotocol/protocolVersion"
 INFO_META = "io.modelcontextprotocol/clientInfo"
 CAPABILITIES_META = "io.modelcontextprotocol/clientCapabilities"
+RESULT_S_MAX = 60.0
+"""A reply that comes byte by byte is never silent, and never there."""
 NOT_FOUND = 404
 BAD_REQUEST = 400
 
@@ -191,6 +194,14 @@ async def _negotiated(response: SourceResponse) -> str:
 
 async def _result(response: SourceResponse) -> msgspec.Raw:
     """Return the result that a response carries; raise SourceUnreachable where it is an error."""
+    try:
+        async with asyncio.timeout(RESULT_S_MAX):
+            return await _read_result(response)
+    except TimeoutError:
+        raise SourceUnreachable("took too long over a reply") from None
+
+
+async def _read_result(response: SourceResponse) -> msgspec.Raw:
     streamed = response.headers.get("content-type", "").startswith("text/event-stream")
     body = bytearray()
     decoder = Decoder()
