@@ -170,8 +170,9 @@ class HttpWay:
         self, url: httpx2.URL, hop: Hop, request: Request, token: Token | None
     ) -> httpx2.Response:
         """Ask the first address that takes the connection, under the name that the url has."""
+        name = url.raw_host.decode("ascii")
         addresses = await addresses_of(
-            url.host,
+            name,
             url.port or 0,
             written=self._written and hop.own,
             allow_private=self._source.allow_private,
@@ -184,7 +185,7 @@ class HttpWay:
                 url.copy_with(host=address),
                 headers=headers,
                 content=request.body if hop.method == request.method and request.body else None,
-                extensions={"sni_hostname": url.raw_host.decode("ascii")},
+                extensions={"sni_hostname": name},
             )
             try:
                 return await client.send(built, stream=True)
