@@ -122,6 +122,7 @@ async def test_no_secret_comes_out_of_any_failure(tmp_path: Path) -> None:
         assert "connect refused" in ran.err, "spans are printed"
         assert "header-s3cret" == up["refused"].requests[0].headers["x-api-key"]
         assert up["refused"].requests[0].headers["x-token"].startswith("Bearer token-s3cret")
+        assert up["refused"].requests[0].headers["authorization"].startswith("Basic ")
         lines = [line for line in (ran.out + ran.err).splitlines() if MARK in line]
         assert [] == lines
 

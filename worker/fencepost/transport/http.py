@@ -10,6 +10,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -113,7 +114,7 @@ class HttpWay:
         self._source = source
         self._own_client = own_client
         self._provider = Provider(source.credentials) if source.credentials is not None else None
-        self._written = written_down(httpx2.URL(source.url).host)
+        self._written = written_down(urlsplit(source.url).hostname or "")
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[HttpResponse]:
