@@ -84,7 +84,7 @@ class Nchan:
     def __init__(self, folder: Path, window: int = 100, first: str = "oldest") -> None:
         self.folder = folder
         self.log = folder / "emitted"
-        self.source: Mapping[str, Any] = {"key": "/k"}
+        self.source: Mapping[str, Any] = {"key": "/k", "dialect": "nchan"}
         self.process: Process
         self._window = window
         self._first = first
