@@ -13,7 +13,7 @@ broker refuses the insert where a row stands.
 from collections.abc import Callable
 from enum import StrEnum
 
-from fencepost_policies import moves, tellings
+from fencepost_policies import moves, tellings, waits
 from fencepost_policies.disposition import Action
 from fencepost_policies.plan import (
     Answered,
@@ -167,7 +167,7 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
     (None, Signal.MUST_REFUSE): moves.park_refused,
     (None, Signal.DENIED): moves.deny,
     (None, Signal.UNDECODABLE): moves.bury_undecodable,
-    (State.CLAIMED, Signal.LEASE_RUNS): moves.wait_for_lease,
+    (State.CLAIMED, Signal.LEASE_RUNS): waits.wait_for_lease,
     (State.CLAIMED, Signal.MAY_RUN): moves.take_over,
     (State.CLAIMED, Signal.MUST_ASK): moves.park_pending,
     (State.CLAIMED, Signal.MUST_REFUSE): moves.park_refused,
@@ -179,7 +179,7 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
     (State.CLAIMED, Signal.REJECTED): moves.reject,
     (State.CLAIMED, Signal.NOT_APPLIED): moves.retry,
     (State.CLAIMED, Signal.UNKNOWN): moves.retry,
-    (State.STARTED, Signal.LEASE_RUNS): moves.wait_for_lease,
+    (State.STARTED, Signal.LEASE_RUNS): waits.wait_for_lease,
     (State.STARTED, Signal.LEASE_OVER): moves.recover,
     (State.STARTED, Signal.APPLIED): moves.commit,
     (State.STARTED, Signal.REJECTED): moves.reject,
@@ -191,7 +191,7 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
     (State.STARTED, Signal.VERIFIED_UNDONE): moves.verified_undone,
     (State.STARTED, Signal.VERIFIED_NOTHING): moves.verified_nothing,
     **{(State.CLAIMED, signal): moves.silent for signal in _VERIFIED},
-    (State.RETRY_WAIT, Signal.NOT_DUE): moves.wait_until_due,
+    (State.RETRY_WAIT, Signal.NOT_DUE): waits.wait_until_due,
     (State.RETRY_WAIT, Signal.MAY_RUN): moves.start_again,
     (State.RETRY_WAIT, Signal.MUST_ASK): moves.park_pending,
     (State.RETRY_WAIT, Signal.MUST_REFUSE): moves.park_refused,
@@ -213,12 +213,12 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
     (State.IN_DOUBT, Signal.RULED_APPLIED): moves.rule_applied,
     (State.IN_DOUBT, Signal.RULED_RETRY): moves.start,
     (State.IN_DOUBT, Signal.RULED_DISCARD): moves.deny,
-    (State.IN_DOUBT, Signal.QUARANTINED): moves.wait_out_quarantine,
+    (State.IN_DOUBT, Signal.QUARANTINED): waits.wait_out_quarantine,
     **{(state, signal): moves.skip for state in _TERMINAL for signal in _ARRIVALS},
     **{(State.REJECTED, signal): moves.bury_again for signal in _ARRIVALS},
     **{(state, Signal.OTHER_PAYLOAD): moves.conflict for state in State},
     **{(state, Signal.KNOWN_BY_KEY): moves.skip for state in State},
-    **{(state, Signal.KNOWN_BY_KEY): tellings.wait_for_first for state in _IN_WORK},
+    **{(state, Signal.KNOWN_BY_KEY): waits.wait_for_first for state in _IN_WORK},
     (State.REJECTED, Signal.KNOWN_BY_KEY): tellings.bury_beside,
     **{(state, Signal.DISCARDED_ELSEWHERE): moves.skip for state in State},
     **{(state, Signal.FENCED): moves.silent for state in (None, *State)},
@@ -226,7 +226,7 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
     (State.IN_DOUBT, Signal.OVERTAKEN): moves.ask_again,
     (State.REJECTED, Signal.OVERTAKEN): moves.bury_again,
     (State.REJECTED, Signal.RULED_RETRY): moves.start,
-    (State.REJECTED, Signal.QUARANTINED): moves.wait_out_quarantine,
+    (State.REJECTED, Signal.QUARANTINED): waits.wait_out_quarantine,
     (None, Signal.OVERTAKEN): moves.moot,
     (State.REFUSED, Signal.RULED_RETRY): moves.moot,
     (State.REFUSED, Signal.QUARANTINED): moves.moot,

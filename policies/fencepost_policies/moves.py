@@ -20,6 +20,7 @@ from fencepost_policies.plan import (
     Terms,
     Verified,
 )
+from fencepost_policies.waits import wait_out_quarantine
 from fencepost_schemas.limits import NOTE_CHARS_MAX
 from fencepost_schemas.row import Effect, Row, State
 
@@ -232,25 +233,6 @@ def conflict(row: Row | None, given: Given, now_ms: int) -> Plan:
 def conflict_key(key: str, fingerprint: str) -> str:
     """Return the key of the row that records a conflict: one a payload, so that it repeats."""
     return f"c:{key}:{fingerprint}"
-
-
-def wait_for_lease(row: Row | None, given: Given, now_ms: int) -> Plan:
-    assert row is not None
-    return Plan(settle=Settlement.LATER, delay_ms=max(1, row.lease_until_ms - now_ms))
-
-
-def wait_until_due(row: Row | None, given: Given, now_ms: int) -> Plan:
-    assert row is not None
-    assert isinstance(given, Arrived | Answered)
-    delay_ms = max(1, row.due_ms - now_ms)
-    if delay_ms > given.start.terms.parked_over_ms:
-        return Plan(publish=(Notice.PARK,), settle=Settlement.ACK)
-    return Plan(settle=Settlement.LATER, delay_ms=delay_ms)
-
-
-def wait_out_quarantine(row: Row | None, given: Given, now_ms: int) -> Plan:
-    assert row is not None
-    return Plan(settle=Settlement.LATER, delay_ms=max(1, row.quarantine_until_ms - now_ms))
 
 
 def recover(row: Row | None, given: Given, now_ms: int) -> Plan:
