@@ -1,7 +1,7 @@
 """The ledger's state machine: a row, what happened, and the time give a Plan.
 
-Two rules live here. First, whatever concerns a row's state is decided in this file and in `moves`,
-and nowhere else. Second, nothing is done here: a Plan is carried out by the pool, top to bottom
+Two rules live here. First, whatever concerns a row's state is decided in this file, in `moves`
+and in `waits`, and nowhere else. Second, nothing is done here: a Plan is carried out by the pool, top to bottom
 (write, run, publish, settle), and a crash between any two lines is answered by `step` at the
 redelivery.
 
@@ -13,7 +13,7 @@ broker refuses the insert where a row stands.
 from collections.abc import Callable
 from enum import StrEnum
 
-from fencepost_policies import moves, tellings, waits
+from fencepost_policies import moves, waits
 from fencepost_policies.disposition import Action
 from fencepost_policies.plan import (
     Answered,
@@ -219,7 +219,7 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
     **{(state, Signal.OTHER_PAYLOAD): moves.conflict for state in State},
     **{(state, Signal.KNOWN_BY_KEY): moves.skip for state in State},
     **{(state, Signal.KNOWN_BY_KEY): waits.wait_for_first for state in _IN_WORK},
-    (State.REJECTED, Signal.KNOWN_BY_KEY): tellings.bury_beside,
+    (State.REJECTED, Signal.KNOWN_BY_KEY): moves.bury_beside,
     **{(state, Signal.DISCARDED_ELSEWHERE): moves.skip for state in State},
     **{(state, Signal.FENCED): moves.silent for state in (None, *State)},
     **{(state, Signal.OVERTAKEN): moves.moot for state in State},

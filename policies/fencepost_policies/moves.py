@@ -219,6 +219,18 @@ def bury_again(row: Row | None, given: Given, now_ms: int) -> Plan:
     return Plan(publish=(Notice.BURY,) if same else (), settle=Settlement.ACK, note=row.error)
 
 
+def bury_beside(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """The key is known in other words, and those were rejected.
+
+    Where a reconciler fetched them, what the source itself tells must not be lost with them.
+    """
+    assert row is not None
+    assert isinstance(given, Arrived)
+    if row.gap and not given.gap:
+        return Plan(publish=(Notice.BURY,), settle=Settlement.ACK)
+    return skip(row, given, now_ms)
+
+
 def conflict(row: Row | None, given: Given, now_ms: int) -> Plan:
     """Record the other payload beside the first row, which is left as it is."""
     assert isinstance(given, Arrived)
