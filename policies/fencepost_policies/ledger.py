@@ -1,9 +1,9 @@
 """The ledger's state machine: a row, what happened, and the time give a Plan.
 
 Two rules live here. First, whatever concerns a row's state is decided in this file, in `moves`
-and in `waits`, and nowhere else. Second, nothing is done here: a Plan is carried out by the pool, top to bottom
-(write, run, publish, settle), and a crash between any two lines is answered by `step` at the
-redelivery.
+and in `waits`, and nowhere else. Second, nothing is done here: a Plan is carried out by the pool,
+top to bottom (write, run, publish, settle), and a crash between any two lines is answered by `step`
+at the redelivery.
 
 `signal` reads what happened as one word; TABLE says which move answers that word in that state;
 the moves build the plans. An absent row is never read as absent: the first plan inserts, and the

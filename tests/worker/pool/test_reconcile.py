@@ -136,6 +136,35 @@ async def test_gaps_from_before_it_was_registered_are_left_alone(broker: Embedde
     assert [later] == refills.gaps
 
 
+async def test_a_reconciler_that_comes_later_begins_at_its_own_first_start(
+    broker: EmbeddedBroker,
+) -> None:
+    """Whatever the app's other reconcilers have seen, or not seen yet."""
+    refills, others = Refills(), list[Gap]()
+
+    def with_another() -> Fencepost:
+        app = reconciling(Fencepost("shop"), refills)
+
+        @app.reconcile("crm")
+        async def other(gap: Gap, ctx: Context) -> None:
+            others.append(gap)
+
+        return app
+
+    later = Gap(SECOND, "9", THIRD, "1")
+    async with house(broker, {**SOURCE, "crm": SOURCE["orders"]}) as home:
+        await begin(home, reconciling(Fencepost("shop"), refills))
+        await publish_record(home, source="crm")
+        await publish_record(home)
+        await publish_record(home, source="crm", gap=JOIN_GAP)
+        await register(home, with_another())
+        await publish_record(home, source="crm", gap=later, generation=THIRD)
+        async with working(home, with_another()):
+            await until(lambda: later in others, "the later gap")
+            await filled(home)
+    assert ([GAP], [later]) == (refills.gaps, others)
+
+
 async def test_gaps_of_other_sources_are_no_business_of_it(broker: EmbeddedBroker) -> None:
     refills = Refills()
     app = reconciling(app_with(Runs()), refills)
