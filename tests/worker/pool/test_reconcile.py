@@ -9,6 +9,7 @@ from fencepost import Context, Fencepost, Gap, NotApplied, Reject
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.errors import UsageError
 from fencepost.ports import Message
+from fencepost_schemas.event import KeyScope
 from fencepost_schemas.question import QuestionKind
 from fencepost_schemas.row import State
 from fencepost_schemas.standing import Standing
@@ -309,6 +310,29 @@ async def test_the_configured_namespace_counts_before_there_is_an_event(
             await filled(home)
         namespaces = {row.key: row.namespace for row in await home.rows()}
     assert "shared" == namespaces["k:missed"]
+
+
+async def test_keys_that_do_not_last_are_found_out_where_they_are_not_configured(
+    broker: EmbeddedBroker,
+) -> None:
+    """A source may be added while the worker runs; its events say what its keys are worth."""
+    said: list[str] = []
+
+    async def emit_and_tell(gap: Gap, ctx: Context) -> None:
+        with pytest.raises(UsageError) as refused:
+            await emit_missed(gap, ctx)
+        said.append(str(refused.value))
+
+    app = reconciling(app_with(Runs()), Refills(), emit_and_tell)
+    async with house(broker, SOURCE) as home:
+        await begin(home, app)
+        async with working(home, app):
+            await publish(home, event("a", scope=KeyScope.GENERATION))
+            await filled(home)
+            await publish_record(home)
+            await filled(home)
+        assert [] == await home.events("app-shop")
+    assert 1 == len(said) and 'keys = "durable"' in said[0]
 
 
 async def test_what_waits_in_doubt_is_applied_once_it_was_fetched(broker: EmbeddedBroker) -> None:
