@@ -117,6 +117,10 @@ class Approach:
         stack.push_async_callback(attempt.close)
         return attempt
 
+    def lasted_s(self) -> float:
+        """Return how long ago a stream was opened, however long that took; 0 where none was."""
+        return self._world.monotonic_s() - self.opened_s if self.opened_s is not None else 0.0
+
     def in_session(self) -> bool:
         """Return False where the source has given us another session than our position is of."""
         cursor = self._lineage.cursor

@@ -117,15 +117,9 @@ class Follower:
             # A server that begins afresh each time brings events each time, the same ones: only a
             # lineage that goes on is health.
             went_on = after[0] == before[0] and after != before
-            if went_on or self._was_healthy():
+            if went_on or self._approach.lasted_s() >= self._settings.healthy_s:
                 self._tries = 0
             await self._wait()
-
-    def _was_healthy(self) -> bool:
-        """Return True where a stream was open for a while, not where its opening took as long."""
-        opened_s = self._approach.opened_s
-        now_s = self._world.monotonic_s()
-        return opened_s is not None and now_s - opened_s >= self._settings.healthy_s
 
     async def _connect_once(self) -> Ending:
         """Connect, and say how it ended; raise only what stops the source for good."""
