@@ -6,6 +6,7 @@ from a source.
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from urllib.parse import quote, unquote
@@ -63,9 +64,13 @@ _STANDINGS = {standing.value: standing for standing in Standing}
 _KEY_SCOPES = {scope.value: scope for scope in KeyScope}
 _SOURCES = "/sources/"
 _SAFE = "!#$&'()*+,/:;=?@[]~-._"
+_AS_IT_IS = re.compile(f"[A-Za-z0-9{re.escape(_SAFE)}]*")
 
 
 def _encode(value: str) -> str:
+    # Nearly every value is as it may stand, and looking is far cheaper than quoting.
+    if _AS_IT_IS.fullmatch(value):
+        return value
     return quote(value, safe=_SAFE, errors="surrogatepass")
 
 

@@ -56,5 +56,5 @@ def message_of(event: ClassifiedEvent, subjects: Subjects, bytes_max: int) -> Me
 
 def _wire_bytes(headers: dict[str, str], payload: bytes) -> int:
     """Return how large the event becomes wherever it goes: a question carries it in base64."""
-    in_headers = sum(len(name) + len(value) + 8 for name, value in headers.items())
+    in_headers = sum(map(len, headers)) + sum(map(len, headers.values())) + 8 * len(headers)
     return in_headers + DESK_BYTES + -(-len(payload) // 3) * 4
