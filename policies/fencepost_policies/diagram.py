@@ -85,6 +85,7 @@ def _givens(terms: Terms) -> Iterator[Given]:
         {"withheld": "w"},
         {"undecodable": "u"},
         {"fingerprint": "g"},
+        {"fingerprint": "g", "gap": "gap-x"},
         {"generation": "h", "action": Action.DENY},
     ):
         yield msgspec.structs.replace(_ARRIVED, start=start, **changes)

@@ -11,7 +11,8 @@ def judge(evidence: Evidence) -> Verdict:
     """Return the verdict on one connection. The rules are tried in this order:
 
     1. a fresh genesis record: `genesis`; no cursor otherwise: `unverifiable`, and a bridge must
-       not have come this far (a missing cursor is never a beginning)
+       not have come this far (a missing cursor is never a beginning); one that somebody had begin
+       anew: `reoriginated`, whatever it looks like
     2. identity or position contradicted, an explicit reset included: `reoriginated`
     3. all three facets proven: `resumed`
     4. identity proven, completeness contradicted: `reoriginated`, with an exact gap
@@ -22,6 +23,8 @@ def judge(evidence: Evidence) -> Verdict:
         return Verdict(Standing.GENESIS, (Reason.FIRST_CONNECTION,), facts)
     if evidence.requested is None:
         return Verdict(Standing.UNVERIFIABLE, (Reason.NO_CURSOR,), facts)
+    if evidence.requested.rebaselined:
+        return Verdict(Standing.REORIGINATED, (Reason.REBASELINED,), facts)
     if contradiction(facts):
         against = tuple(
             fact

@@ -80,6 +80,7 @@ def turn(
         position=None,
         token="",
         fresh=False,
+        rebaselined=False,
         published=0,
         ring=(),
     )

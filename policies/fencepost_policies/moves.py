@@ -17,8 +17,10 @@ from fencepost_policies.plan import (
     Renewing,
     Settlement,
     Start,
+    Terms,
     Verified,
 )
+from fencepost_policies.waits import wait_out_quarantine
 from fencepost_schemas.limits import NOTE_CHARS_MAX
 from fencepost_schemas.row import Effect, Row, State
 
@@ -32,12 +34,9 @@ def start(row: Row | None, given: Given, now_ms: int) -> Plan:
     A handler with a barrier has only claimed then; any other may have begun.
     """
     assert isinstance(given, Arrived | Answered | Verified)
-    if row is None:
-        begun = _fresh(given, State.STARTED, now_ms)
-        if isinstance(given, Arrived) and given.action is Action.RUN_ONE_ATTEMPT:
-            begun = msgspec.structs.replace(begun, effect=Effect.ONCE)
-    else:
-        begun = _brought_by(row, given) if isinstance(given, Arrived) else row
+    begun = row if row is not None else _fresh(given, State.STARTED, now_ms)
+    if isinstance(given, Arrived):
+        begun = _brought_by(begun, given)
     if isinstance(given, Verified) or begun.state in (State.IN_DOUBT, State.REJECTED):
         # A checker or a person says that no attempt so far reached the receiver.
         begun = _unknown_to_the_receiver(begun)
@@ -77,7 +76,8 @@ def take_over(row: Row | None, given: Given, now_ms: int) -> Plan:
     assert row is not None
     assert isinstance(given, Arrived | Answered)
     if row.attempt >= given.start.terms.attempts_max:
-        return _bury(row, now_ms, f"{row.attempt} attempts were claimed and none came to its end")
+        error = f"{row.attempt} attempts were claimed and none came to its end"
+        return _give_up(row, given.start.terms, now_ms, error)
     return start_again(_without_this_attempt(row), given, now_ms)
 
 
@@ -154,6 +154,7 @@ def _fresh(given: Given, state: State, now_ms: int) -> Row:
         first_seen_ms=now_ms,
         changed_ms=now_ms,
         actor=given.actor,
+        gap=given.gap,
     )
 
 
@@ -218,6 +219,18 @@ def bury_again(row: Row | None, given: Given, now_ms: int) -> Plan:
     return Plan(publish=(Notice.BURY,) if same else (), settle=Settlement.ACK, note=row.error)
 
 
+def bury_beside(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """The key is known in other words, and those were rejected.
+
+    Where a reconciler fetched them, what the source itself tells must not be lost with them.
+    """
+    assert row is not None
+    assert isinstance(given, Arrived)
+    if row.gap and not given.gap:
+        return Plan(publish=(Notice.BURY,), settle=Settlement.ACK)
+    return skip(row, given, now_ms)
+
+
 def conflict(row: Row | None, given: Given, now_ms: int) -> Plan:
     """Record the other payload beside the first row, which is left as it is."""
     assert isinstance(given, Arrived)
@@ -234,25 +247,6 @@ def conflict_key(key: str, fingerprint: str) -> str:
     return f"c:{key}:{fingerprint}"
 
 
-def wait_for_lease(row: Row | None, given: Given, now_ms: int) -> Plan:
-    assert row is not None
-    return Plan(settle=Settlement.LATER, delay_ms=max(1, row.lease_until_ms - now_ms))
-
-
-def wait_until_due(row: Row | None, given: Given, now_ms: int) -> Plan:
-    assert row is not None
-    assert isinstance(given, Arrived | Answered)
-    delay_ms = max(1, row.due_ms - now_ms)
-    if delay_ms > given.start.terms.parked_over_ms:
-        return Plan(publish=(Notice.PARK,), settle=Settlement.ACK)
-    return Plan(settle=Settlement.LATER, delay_ms=delay_ms)
-
-
-def wait_out_quarantine(row: Row | None, given: Given, now_ms: int) -> Plan:
-    assert row is not None
-    return Plan(settle=Settlement.LATER, delay_ms=max(1, row.quarantine_until_ms - now_ms))
-
-
 def recover(row: Row | None, given: Given, now_ms: int) -> Plan:
     """A worker started and never came back: run again where that is harmless, else ask."""
     assert row is not None
@@ -264,7 +258,8 @@ def recover(row: Row | None, given: Given, now_ms: int) -> Plan:
         error = f"attempt {row.attempt} started and its worker did not come back"
         return _doubt(row, now_ms, error)
     if row.attempt >= terms.attempts_max:
-        return _bury(row, now_ms, f"{row.attempt} attempts started and none came back")
+        error = f"{row.attempt} attempts started and none came back"
+        return _give_up(row, terms, now_ms, error)
     return start(row, given, now_ms)
 
 
@@ -299,6 +294,11 @@ def _doubt(row: Row, now_ms: int, error: str) -> Plan:
     return Plan(write=doubtful, publish=(Notice.ASK_DOUBT,), settle=Settlement.ACK, note=error)
 
 
+def _give_up(row: Row, terms: Terms, now_ms: int, error: str) -> Plan:
+    """There are no more attempts: to a person where that was wanted, to the dead otherwise."""
+    return (_doubt if terms.asks_when_spent else _bury)(row, now_ms, error)
+
+
 def _bury(row: Row, now_ms: int, error: str) -> Plan:
     rejected = _to(row, State.REJECTED, now_ms, error=error)
     return Plan(write=rejected, publish=(Notice.BURY,), settle=Settlement.ACK, note=error)
@@ -326,7 +326,7 @@ def retry(row: Row | None, given: Given, now_ms: int) -> Plan:
     assert row is not None
     assert isinstance(given, Finished)
     if row.attempt >= given.terms.attempts_max:
-        return _bury(row, now_ms, given.error)
+        return _give_up(row, given.terms, now_ms, given.error)
     waiting = _to(row, State.RETRY_WAIT, now_ms, error=given.error)
     if given.outcome is Outcome.NOT_APPLIED or row.state is State.CLAIMED:
         waiting = _without_this_attempt(waiting)
@@ -361,7 +361,8 @@ def verified_undone(row: Row | None, given: Given, now_ms: int) -> Plan:
     assert row is not None
     assert isinstance(given, Verified)
     if row.attempt >= given.start.terms.attempts_max:
-        return _bury(row, now_ms, f"{row.attempt} attempts, and none of them had an effect")
+        error = f"{row.attempt} attempts, and none of them had an effect"
+        return _give_up(row, given.start.terms, now_ms, error)
     return start(row, given, now_ms)
 
 

@@ -18,7 +18,7 @@ class Terms(msgspec.Struct, frozen=True):
     `barrier` says that the handler marks where its effect begins, `verifiable` that somebody can
     say afterwards whether it happened. `sink_ms` is how long the receiver of a keyed effect knows
     a key. A retry that is further off than `parked_over_ms` is parked instead of left with the
-    broker.
+    broker. With `asks_when_spent` a person is asked once there are no more attempts.
     """
 
     attempts_max: int = ATTEMPTS_MAX
@@ -26,6 +26,7 @@ class Terms(msgspec.Struct, frozen=True):
     verifiable: bool = False
     sink_ms: int = 0
     parked_over_ms: int = PARKED_OVER_MS
+    asks_when_spent: bool = False
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -39,7 +40,10 @@ class Start(msgspec.Struct, frozen=True):
 
 
 class Arrived(msgspec.Struct, frozen=True):
-    """An event has come for a handler, or a ruling has come for an event that was held."""
+    """An event has come for a handler, or a ruling has come for an event that was held.
+
+    `gap` is the gap that a reconciler fills with it, "" where it is the source's own.
+    """
 
     action: Action
     start: Start
@@ -55,6 +59,7 @@ class Arrived(msgspec.Struct, frozen=True):
     withheld: str = ""
     undecodable: str = ""
     actor: str = ""
+    gap: str = ""
 
 
 class Outcome(StrEnum):

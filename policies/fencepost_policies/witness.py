@@ -13,21 +13,28 @@ from fencepost_policies.cover import Covered
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.evidence import Evidence, Facet, Fact, Finding
 from fencepost_schemas.limits import FACT_CHARS_MAX, FACTS_MAX
+from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Frame
+
+WITHHELD = Fact(
+    Facet.POSITION, Finding.CONTRADICTS, "redirect", Reason.POSITION_WITHHELD, "", "another origin"
+)
 
 
 class Opening(msgspec.Struct, frozen=True):
     """The head of a response. Header names are lower case; `asked` is the id that was sent.
 
     `url` is where the response came from, behind all redirects. It may hold secrets: a fact shows
-    no more than a digest of it. `away_s` is how long ago the last byte of the connection before
-    this one came, None where nobody knows.
+    no more than a digest of it. `withheld` says that a redirect led to another origin, to which our
+    position was not sent. `away_s` is how long ago the last byte of the connection before this one
+    came, None where nobody knows.
     """
 
     status: int
     headers: Mapping[str, str]
     asked: str = ""
     url: str = ""
+    withheld: bool = False
     away_s: float | None = None
 
 
@@ -73,6 +80,9 @@ class TokenWitness(Witness, Protocol):
     @property
     def token(self) -> str:
         """The token observed on this connection, "" while there is none."""
+
+    def holds(self) -> Iterable[Fact]:
+        """Return what the token is worth in the middle of the connection that named it."""
 
 
 class OverlapProof(Witness, Protocol):
@@ -131,10 +141,15 @@ class Hearing:
         self._repeating = tuple(w for w in self.witnesses if isinstance(w, RepeatWitness))
         self._against: list[Fact] = []
         self._repeat = False
+        self._began_with_state = False
 
     def opened(self, opening: Opening) -> tuple[Fact, ...]:
         """Hear every witness on the head of the response; return the new facts."""
-        return self._hear(fact for witness in self.witnesses for fact in witness.opened(opening))
+        facts = [fact for witness in self.witnesses for fact in witness.opened(opening)]
+        if opening.withheld:
+            # Whatever comes now is no answer to a position that nobody there was told of.
+            facts.append(WITHHELD)
+        return self._hear(facts)
 
     def arrived(self, frame: Frame) -> tuple[Fact, ...]:
         """Hear every witness on one frame of the source; return the new facts.
@@ -144,10 +159,16 @@ class Hearing:
         if frame.data is not None:
             self.events += 1
         if frame.snapshot:
+            self._began_with_state = True
             return self.noticed(frame)
-        facts = self._hear(fact for witness in self.witnesses for fact in witness.arrived(frame))
-        self._repeat = frame.data is not None and any(w.repeat for w in self._repeating)
-        return facts
+        facts: list[Fact] = []
+        for witness in self.witnesses:
+            facts += witness.arrived(frame)
+        self._repeat = False
+        if frame.data is not None:
+            for speaker in self._repeating:
+                self._repeat = self._repeat or speaker.repeat
+        return self._hear(facts) if facts else ()
 
     def noticed(self, frame: Frame) -> tuple[Fact, ...]:
         """Hear those who have something to say of a frame that is no event; return the facts."""
@@ -206,13 +227,14 @@ class Hearing:
         _add(self._against, (fact for fact in facts if fact.finding is Finding.CONTRADICTS))
         if not event or not self._against:
             return None
-        proven = tuple(
+        proven = [
             fact
             for fact in self.facts
             if fact.facet is Facet.IDENTITY and fact.finding is Finding.PROVES
-        )
-        against, self._against = tuple(self._against), []
-        return Evidence(requested=cursor, genesis=False, facts=(*proven, *against))
+        ]
+        facts = (*(proven or self.generation.holds()), *self._against)
+        self._against = []
+        return Evidence(requested=cursor, genesis=False, facts=facts)
 
     @property
     def unsettled(self) -> tuple[Fact, ...]:
@@ -220,20 +242,23 @@ class Hearing:
         return tuple(self._against)
 
     def evidence(self) -> Evidence:
-        fresh = self.cursor is not None and self.cursor.fresh
-        return Evidence(requested=self.cursor, genesis=fresh, facts=tuple(self.facts))
+        cursor = self.cursor
+        genesis = cursor is not None and cursor.fresh and not cursor.rebaselined
+        return Evidence(requested=cursor, genesis=genesis, facts=tuple(self.facts))
 
     def ready(self) -> bool:
         """Return True once waiting longer cannot make the verdict better.
 
         It takes an event, so that the gap ends at its position. Then a contradiction is enough,
         as is the word of the witness of position; a fresh source has nothing to compare with.
-        While marks are owed, only their own witness can end the wait.
+        While marks are owed, only their own witness can end the wait, or a source that sends its
+        state instead.
         """
         if not self.events:
             return False
         if self.overlap.owing:
-            return self.overlap.missed and contradiction(self.facts)
+            given_up = self.overlap.missed or self._began_with_state
+            return given_up and contradiction(self.facts)
         if self.cursor is None or self.cursor.fresh or contradiction(self.facts):
             return True
         return any(fact.facet is Facet.POSITION for fact in self.facts)

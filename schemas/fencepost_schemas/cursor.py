@@ -56,7 +56,8 @@ class Cursor(msgspec.Struct, frozen=True):
     `token` is the source's own word for its generation ("" where it has none; hashed where it is
     a secret). `session` is the one that the source gave us where its protocol has sessions: a
     secret, kept here and shown nowhere. `fresh` holds from `fencepost init` until the first event,
-    while `start` says where to begin ("now", "earliest" or an id). `ledger` pins the identity of
+    while `start` says where to begin ("now", "earliest" or an id). With `rebaselined` it holds for
+    a lineage that goes on from `start`, because somebody wants it to. `ledger` pins the identity of
     the ledger that this lineage is applied to. `owner` is the bridge that wrote last. `seam` is
     kept where nobody knows what a join loses, until a later resume has covered it.
     """
@@ -70,6 +71,7 @@ class Cursor(msgspec.Struct, frozen=True):
     token: str = ""
     session: str = ""
     fresh: bool = False
+    rebaselined: bool = False
     start: str = "now"
     published: int = 0
     ring: tuple[Mark, ...] = ()

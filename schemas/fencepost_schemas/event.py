@@ -13,8 +13,9 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from fencepost_schemas.limits import KIB
 from fencepost_schemas.standing import Standing
-from fencepost_schemas.subject import checked_generation, slug
+from fencepost_schemas.subject import checked_generation, is_app_source, slug
 
 
 class KeyScope(StrEnum):
@@ -31,7 +32,11 @@ class ClassifiedEvent(msgspec.Struct, frozen=True):
     `key` is the source's idempotency key, None where it has none. `verdict` is the connection's
     own verdict, `standing` the lineage's. `namespace` is where the key is unique: the source's
     name, unless sources were declared to share their business ids. `withheld` names why the
-    payload was left behind ("too_large"); `size` then still tells how long it was.
+    payload was left behind ("too_large"); `size` then still tells how long it was. `snapshot` holds
+    for a piece of the source's state, which is not what comes next.
+
+    An event that a reconciler emitted names the source whose gap it fills, and the gap's id; its
+    `source` is the app that emitted it.
     """
 
     source: str
@@ -49,6 +54,14 @@ class ClassifiedEvent(msgspec.Struct, frozen=True):
     content_type: str = "application/json"
     withheld: str = ""
     size: int = 0
+    snapshot: bool = False
+    fills: str = ""
+    gap: str = ""
+
+    @property
+    def told_of(self) -> str:
+        """The source whose work this event is: its own, or the one whose gap it fills."""
+        return self.fills or self.source
 
 
 class BadEvent(ValueError):
@@ -101,6 +114,11 @@ def headers_of(event: ClassifiedEvent) -> dict[str, str]:
     if event.withheld:
         headers["ce-withheld"] = _encode(event.withheld)
         headers["ce-size"] = str(event.size)
+    if event.snapshot:
+        headers["ce-snapshot"] = "true"
+    if event.gap:
+        headers["ce-fills"] = event.fills
+        headers["ce-gap"] = event.gap
     return headers
 
 
@@ -110,12 +128,16 @@ def event_of(headers: Mapping[str, str], payload: bytes) -> ClassifiedEvent:
         event = _read(headers, payload)
         slug(event.source)
         checked_generation(event.generation)
+        if event.gap:
+            slug(event.fills)
     except (KeyError, ValueError) as error:
         raise BadEvent(f"not a classified event: {error}") from None
     if headers.get("ce-specversion") != "1.0" or not headers["ce-source"].startswith(_SOURCES):
         raise BadEvent("not a classified event: not CloudEvents 1.0 of a source of this house")
     if event.size < 0 or (event.withheld and payload):
         raise BadEvent("not a classified event: its payload is withheld and there, or of no size")
+    if event.gap and not is_app_source(event.source):
+        raise BadEvent("not a classified event: only an app fills gaps")
     if not event.withheld and fingerprint_of(payload) != event.fingerprint:
         raise BadEvent("the payload does not match its fingerprint")
     return event
@@ -139,4 +161,17 @@ def _read(headers: Mapping[str, str], payload: bytes) -> ClassifiedEvent:
         content_type=_decode(headers.get("ce-datacontenttype", "")),
         withheld=_decode(headers.get("ce-withheld", "")),
         size=int(headers.get("ce-size", "0")),
+        snapshot=headers.get("ce-snapshot") == "true",
+        fills=headers.get("ce-fills", ""),
+        gap=headers.get("ce-gap", ""),
     )
+
+
+CARRIED_BYTES = 8 * KIB
+"""Room for what a question says beside the event that it carries."""
+
+
+def bytes_carried(headers: Mapping[str, str], payload: bytes) -> int:
+    """Return how large the event becomes wherever it goes: a question carries it in base64."""
+    in_headers = sum(map(len, headers)) + sum(map(len, headers.values())) + 8 * len(headers)
+    return in_headers + CARRIED_BYTES + -(-len(payload) // 3) * 4

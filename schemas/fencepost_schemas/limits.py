@@ -41,6 +41,9 @@ FACT_CHARS_MAX = 256
 
 HEADER_VALUE_BYTES_MAX = 8 * KIB
 """What is kept of one response header of a source."""
+HEADERS_COUNT_MAX = 200
+HEADERS_BYTES_MAX = 64 * KIB
+"""All response headers of a source together; one that sends more is not listened to."""
 
 # --- what one write to the broker may carry -----------------------------------------------------
 BATCH_MESSAGES_MAX = 1_000
@@ -88,6 +91,7 @@ LEDGER_READS_MAX = 256
 assert LINE_BYTES_MAX <= EVENT_BYTES_MAX, "an event holds at least one line"
 assert EVENT_BYTES_MAX <= HELD_BYTES_MAX, "one event must fit among the held frames"
 assert EVENT_ID_BYTES_MAX <= HEADER_VALUE_BYTES_MAX, "an id is sent and echoed in a header"
+assert HEADER_VALUE_BYTES_MAX <= HEADERS_BYTES_MAX, "one header is among them all"
 assert BATCH_EVENTS_MAX + 2 <= BATCH_MESSAGES_MAX, "verdict record and cursor ride along"
 assert BATCH_ATOMIC_MIN <= BATCH_MESSAGES_MAX
 assert LANES <= 100, "a lane is two digits in a subject"

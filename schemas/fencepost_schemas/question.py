@@ -9,7 +9,6 @@ from enum import StrEnum
 import msgspec
 
 from fencepost_schemas.evidence import Fact
-from fencepost_schemas.limits import SLUG_CHARS_MAX
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.row import Effect
 from fencepost_schemas.standing import Standing
@@ -54,6 +53,8 @@ class QuestionKind(StrEnum):
     """A dead letter: shall it be tried once more?"""
     PAUSE = "pause"
     """A handler that got into doubt again and again: is what it needs still there?"""
+    GAP = "gap"
+    """A gap that its reconciler could not fill: was what it hides dealt with otherwise?"""
 
     @property
     def rulings(self) -> tuple[Ruling, ...]:
@@ -67,6 +68,7 @@ _RULINGS = {
     QuestionKind.REFUSAL: (Ruling.APPLIED, Ruling.DISCARD),
     QuestionKind.REJECTION: (Ruling.RETRY,),
     QuestionKind.PAUSE: (Ruling.RESUME,),
+    QuestionKind.GAP: (Ruling.APPLIED, Ruling.RETRY, Ruling.DISCARD),
 }
 
 
@@ -132,11 +134,6 @@ def seam_question_id(source: str, generation: str) -> str:
 def row_question_id(kind: QuestionKind, row_subject: str, attempt: int) -> str:
     """Return the id of the question about one attempt of one ledger row."""
     return f"{kind.value}-" + digest_token(kind.value, row_subject, str(attempt), chars=16)
-
-
-def desk_of(app: str) -> str:
-    """Return the source under whose name an app asks what is about no source's events."""
-    return f"app-{app}"[:SLUG_CHARS_MAX].rstrip("-")
 
 
 class AuditEntry(msgspec.Struct, frozen=True):

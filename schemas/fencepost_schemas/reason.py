@@ -8,6 +8,7 @@ class Reason(StrEnum):
 
     FIRST_CONNECTION = "first_connection"
     NO_CURSOR = "no_cursor"
+    REBASELINED = "rebaselined"
 
     GENERATION_EQUAL = "generation_equal"
     GENERATION_CHANGED = "generation_changed"
@@ -21,6 +22,7 @@ class Reason(StrEnum):
     ORDER_UNKNOWN = "order_unknown"
     ID_REUSED = "id_reused"
     POSITION_MISSING = "position_missing"
+    POSITION_WITHHELD = "position_withheld"
     TAIL_WITHOUT_ID = "tail_without_id"
     DENSE_NEXT = "dense_next"
     DENSE_HOLE = "dense_hole"
@@ -74,6 +76,7 @@ class Reason(StrEnum):
 _MEANINGS = {
     Reason.FIRST_CONNECTION: "the first connection after init; it continues nothing",
     Reason.NO_CURSOR: "no cursor is stored, and a missing cursor is not a beginning",
+    Reason.REBASELINED: "somebody had it begin anew, at a place of their choice",
     Reason.GENERATION_EQUAL: "the source names the generation that we acknowledged",
     Reason.GENERATION_CHANGED: "the source names another generation",
     Reason.GENERATION_ABSENT: "the source names no generation; silence is not equality",
@@ -85,6 +88,7 @@ _MEANINGS = {
     Reason.ORDER_UNKNOWN: "these ids have no order that the dialect knows",
     Reason.ID_REUSED: "an id came back with other bytes",
     Reason.POSITION_MISSING: "nothing was acknowledged in this generation that could be asked for",
+    Reason.POSITION_WITHHELD: "a redirect led to another origin, which was not told our position",
     Reason.TAIL_WITHOUT_ID: "the last events had no id to be sent back, so the seam is not covered",
     Reason.DENSE_NEXT: "ids without holes go on with the very next one",
     Reason.DENSE_HOLE: "ids without holes have one here",

@@ -6,8 +6,8 @@ import msgspec
 
 from fencepost_schemas.standing import Standing
 
-ROW_VERSION = 2
-READABLE_VERSIONS = (1, 2)
+ROW_VERSION = 3
+READABLE_VERSIONS = (1, 2, 3)
 """Rows of an older release are read, and written again as this release's at the next step."""
 
 
@@ -65,6 +65,7 @@ class Row(msgspec.Struct, frozen=True):
     a worker recognises its own write after a lost reply. `fingerprint` is SHA-256 over the
     event's raw bytes. `sink_until_ms` is until when the receiver of a keyed effect knows its key,
     and `sink_attempt` the attempt that its memory counts from; 0 where none can have reached it.
+    `gap` is the gap whose reconciler brought those bytes, "" where the source itself did.
     """
 
     state: State
@@ -90,6 +91,7 @@ class Row(msgspec.Struct, frozen=True):
     result_digest: str = ""
     error: str = ""
     actor: str = ""
+    gap: str = ""
     version: int = ROW_VERSION
 
 

@@ -121,6 +121,11 @@ class Decoder:
             self._read_piece(data[offset : offset + PIECE_BYTES_MAX], frames)
         return frames
 
+    @property
+    def unfinished(self) -> bool:
+        """True in the middle of a line or a block: what was fed ends with something begun."""
+        return self._open or bool(self._line) or bool(self._start)
+
     def _read_piece(self, piece: bytes, frames: list[Frame]) -> None:
         if self._start is not None:
             piece = self._skip_byte_order_mark(self._start + piece)

@@ -63,6 +63,24 @@ def lane_of(key: str) -> int:
     return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=1).digest()[0] % LANES
 
 
+APP_PREFIX = "app-"
+_APP_DIGEST_CHARS = 8
+
+
+def app_source(app: str) -> str:
+    """Return the source under whose name an app emits, and asks what is about no other source."""
+    named = APP_PREFIX + slug(app)
+    if len(named) <= SLUG_CHARS_MAX:
+        return named
+    digest = digest_token("app", app, chars=_APP_DIGEST_CHARS)
+    return f"{named[: SLUG_CHARS_MAX - _APP_DIGEST_CHARS - 1].rstrip('-')}-{digest}"
+
+
+def is_app_source(source: str) -> bool:
+    """Return True for a name that only apps have."""
+    return source.startswith(APP_PREFIX)
+
+
 class EventSubject(msgspec.Struct, frozen=True):
     source: str
     generation: str
@@ -123,6 +141,17 @@ class Subjects(msgspec.Struct, frozen=True):
     def cursors(self) -> str:
         """The filter over all cursors."""
         return f"{self.prefix}.cursors.*"
+
+    # --- who follows what
+    def roster(self) -> str:
+        return f"{self.prefix}.roster"
+
+    def intention(self, source: str) -> str:
+        return f"{self.prefix}.intentions.{slug(source)}"
+
+    def intentions(self) -> str:
+        """The filter over what is wished of all sources."""
+        return f"{self.prefix}.intentions.*"
 
     # --- the desk
     def question(self, source: str, question: str) -> str:
@@ -219,6 +248,7 @@ class StreamPlan(msgspec.Struct, frozen=True):
 
 
 EVENTS = "FENCEPOST_EVENTS"
+SOURCES = "FENCEPOST_SOURCES"
 QUESTIONS = "FENCEPOST_QUESTIONS"
 ANSWERS = "FENCEPOST_ANSWERS"
 RETRIES = "FENCEPOST_RETRIES"
@@ -238,6 +268,12 @@ def stream_plans(prefix: str) -> tuple[StreamPlan, ...]:
             age_limited=True,
             atomic=True,
             message_ttl=True,
+        ),
+        StreamPlan(
+            SOURCES,
+            (f"{prefix}.roster", f"{prefix}.intentions.*"),
+            "which bridge follows which source, and what people wish of each",
+            last_per_subject=True,
         ),
         StreamPlan(
             QUESTIONS,

@@ -5,6 +5,7 @@ import msgspec
 from fencepost_schemas.evidence import Fact
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.standing import Standing
+from fencepost_schemas.subject import digest_token
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -31,6 +32,12 @@ class Gap(msgspec.Struct, frozen=True):
     exact: bool = False
     empty: bool = False
     missing: int = 0
+
+
+def gap_id(source: str, gap: Gap) -> str:
+    """Return the id of a gap of this source: the same for whoever reads its record."""
+    ends = (gap.after_generation, gap.after_position, gap.before_generation, gap.before_position)
+    return "gap-" + digest_token("gap", source, *ends, chars=16)
 
 
 class EpochRecord(msgspec.Struct, frozen=True):

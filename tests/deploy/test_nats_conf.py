@@ -1,13 +1,16 @@
 """The broker configurations that we ship: the server takes them, and each role can do its work."""
 
+import asyncio
 import os
 import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from fencepost.app import Fencepost
+from fencepost import Context, Fencepost, Gap
 from fencepost.broker.embedded import EmbeddedBroker, find_server
 from fencepost.broker.jetstream import JetStream, connect
 from fencepost.errors import Denied
@@ -24,6 +27,7 @@ from kit.wait import until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ROLES = ("init", "bridge", "worker", "desk")
+EMITS = {"NATS_WORKER_EMITS": '"fp.events.app-deployed.>"'}
 PASSWORDS = {f"NATS_{role.upper()}_PASSWORD": f"secret-{role}" for role in ROLES}
 
 
@@ -40,7 +44,7 @@ def test_the_server_takes_the_configuration(tmp_path: Path, roles: bool) -> None
         [find_server(), "-t", "-c", str(tmp_path / "nats.conf")],
         capture_output=True,
         text=True,
-        env={**os.environ, **PASSWORDS},
+        env={**os.environ, **PASSWORDS, **EMITS},
         check=False,
     )
 
@@ -51,6 +55,8 @@ def _roles_text() -> str:
     text = (DEPLOY / "nats-roles.conf").read_text("utf-8")
     for variable, password in PASSWORDS.items():
         text = text.replace(f"${variable}", f'"{password}"')
+    for variable, subject in EMITS.items():
+        text = text.replace(f"${variable}", subject)
     return text
 
 
@@ -60,14 +66,28 @@ async def _login(broker: EmbeddedBroker, role: str) -> JetStream:
 
 
 async def test_every_role_can_do_its_work_with_the_rights_it_has(tmp_path: Path) -> None:
-    """From init to an effect, a question, its answer and its effect, each under its own login."""
+    """From init to an effect, a question, its answer and its effect, each under its own login.
+
+    The gap between the two tasks is reconciled meanwhile.
+    """
     logins = {role: {"user": role, "password": f"secret-{role}"} for role in ROLES}
     done: list[str] = []
-    app = Fencepost("deployed")
+    listening = asyncio.Event()
+
+    @asynccontextmanager
+    async def lifespan() -> AsyncIterator[None]:
+        listening.set()
+        yield
+
+    app = Fencepost("deployed", lifespan=lifespan)
 
     @app.on("task")
     async def work(task: dict[str, str]) -> None:
         done.append(task["k"])
+
+    @app.reconcile("orders")
+    async def fill(gap: Gap, ctx: Context) -> None:
+        await ctx.emit(type="task", key="missed", data={"k": "missed"})
 
     script = (
         stream(sse(("1", '{"k":"a"}'))),
@@ -83,16 +103,19 @@ async def test_every_role_can_do_its_work_with_the_rights_it_has(tmp_path: Path)
         ) as home,
     ):
         await home.init()
-        async with home.bridge(), home.worker(app):
-            await until(lambda: done == ["a"], "the first task")
+        async with home.worker(app):
+            # A reconciler is called for what is recorded once its consumer is there.
+            await asyncio.wait_for(listening.wait(), 10.0)
+            async with home.bridge(shares=True):
+                await until(lambda: done == ["a", "missed"], "the task in the gap")
 
-            async def asked() -> bool:
-                return any(entry.held for entry in await home.book.entries())
+                async def asked() -> bool:
+                    return any(entry.held for entry in await home.book.entries())
 
-            await until(asked, "the question about the seam")
-            (entry,) = await home.book.entries()
-            await home.book.answer(entry.question.id, "accept", "somebody")
-            await until(lambda: done == ["a", "b"], "the second task")
+                await until(asked, "the question about the seam")
+                (entry,) = await home.book.entries()
+                await home.book.answer(entry.question.id, "accept", "somebody")
+                await until(lambda: done == ["a", "missed", "b"], "the second task")
 
 
 async def test_the_ledger_is_looked_at_and_mended_with_no_more_rights(tmp_path: Path) -> None:
@@ -138,6 +161,26 @@ async def test_the_ledger_is_looked_at_and_mended_with_no_more_rights(tmp_path: 
         assert "orders: pinned to" in (await ran("ledger", "adopt", "--yes")).out
 
 
+async def test_sources_are_looked_at_and_changed_with_no_more_rights(tmp_path: Path) -> None:
+    """The desk looks; what bridges connect to, and from where, is init's to say."""
+    logins = {role: {"user": role, "password": f"secret-{role}"} for role in ROLES}
+    sources = {"orders": {"url": "http://127.0.0.1:9/", "keys": "durable", "key": "/k"}}
+    async with EmbeddedBroker(tmp_path / "broker", extra=_roles_text()) as broker:
+        configure(tmp_path, broker.url, sources, broker={"roles": logins})
+        for code, *arguments in (
+            (0, "init"),
+            (0, "sources", "add", "crm", "--url", "http://127.0.0.1:9/x", "--keys", "none"),
+            (0, "sources", "pause", "crm"),
+            (0, "sources", "resume", "crm"),
+            (0, "sources", "rebaseline", "orders", "--from", "7", "--note", "why", "--yes"),
+            (0, "sources", "ls"),
+            (1, "sources", "show", "orders"),
+        ):
+            done = await run_command(*(str(one) for one in arguments), folder=tmp_path)
+            assert code == done.code, (arguments, done.err)
+            assert "" == done.err or "--yes" in arguments
+
+
 async def _cursor(broker: EmbeddedBroker) -> StoredMessage:
     connection = await _login(broker, "init")
     try:
@@ -165,7 +208,15 @@ async def test_a_worker_cannot_forge_an_answer_nor_a_bridge_a_row(tmp_path: Path
     """What a role does not do, it may not do."""
     forbidden = [
         ("worker", "fp.answers.seam-x"),
+        ("worker", "fp.events.orders.0001-aaaaaaaa.genesis.00"),
+        ("worker", "fp.events.app-another.0001-aaaaaaaa.reoriginated.00"),
+        ("worker", "fp.epochs.orders.0001-aaaaaaaa"),
+        ("worker", "fp.cursors.orders"),
         ("bridge", "fp.ledger.h.s.d"),
+        ("bridge", "fp.intentions.orders"),
+        ("desk", "fp.intentions.orders"),
+        ("desk", "fp.roster"),
+        ("worker", "fp.roster"),
         ("desk", "fp.events.x"),
         ("desk", "fp.ledger.h.s.d"),
         ("desk", "fp.ledger.identity"),

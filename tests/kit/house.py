@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from fencepost.app import Fencepost
-from fencepost.bridge.run import run_bridge
+from fencepost.bridge.run import follow_alone, run_bridge
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.broker.jetstream import JetStream, connect
 from fencepost.cli.init import InitReport, initialise
@@ -21,7 +21,7 @@ from fencepost.desk.book import Book
 from fencepost.ledgers.kv import KvLedger
 from fencepost.pool.worker import Renewal, nothing_reached, run_worker
 from fencepost.settings import Settings
-from fencepost.settings_file import login_for
+from fencepost.settings_file import login_for, with_dialects
 from fencepost.transport.http import HttpTransport
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.event import ClassifiedEvent, event_of
@@ -30,7 +30,14 @@ from fencepost_schemas.subject import EVENTS, LEDGER, Subjects
 from fencepost_schemas.verdict import EpochRecord
 
 FAST: dict[str, Any] = {
-    "bridge": {"retry_first_s": 0.02, "retry_longest_s": 0.2, "stall_s": 5.0},
+    "bridge": {
+        "retry_first_s": 0.02,
+        "retry_longest_s": 0.2,
+        "stall_s": 5.0,
+        "connects_per_s": 1000.0,
+        "lease_s": 1.5,
+        "renew_s": 0.3,
+    },
     "pool": {
         "slots": 16,
         "handler_timeout_s": 2.0,
@@ -57,17 +64,19 @@ class House:
 
     @asynccontextmanager
     async def bridge(
-        self, reached: Callable[[str], None] = nothing_reached
+        self, reached: Callable[[str], None] = nothing_reached, *, shares: bool = False
     ) -> AsyncIterator[asyncio.Task[None]]:
-        """Run a bridge; the task is its life, and ends with what ended it."""
+        """Run a bridge; the task is its life, and ends with what ended it.
+
+        Unless it `shares` the sources with others, it takes them over at once.
+        """
         connection = await connect(
             self.settings.broker, login_for(self.settings.broker, "bridge"), "bridge"
         )
         transport = HttpTransport(self.settings.bridge)
+        run = run_bridge if shares else follow_alone
         running = asyncio.create_task(
-            run_bridge(
-                self.settings, self.settings.sources, connection, transport, RealWorld(), reached
-            )
+            run(self.settings, self.settings.sources, connection, transport, RealWorld(), reached)
         )
         try:
             yield running
@@ -137,7 +146,8 @@ def make_settings(url: str, sources: dict[str, Any], **sections: Any) -> Setting
             **FAST.get(section, {}),
             **sections.get(section, {}),
         }
-    return msgspec.convert(document, Settings)
+    document["dialects"] = sections.get("dialects", {})
+    return with_dialects(msgspec.convert(document, Settings))
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -65,11 +66,13 @@ def _closing(writer: asyncio.StreamWriter) -> Iterator[None]:
 class ScriptedSource:
     """Answers the first connection with the first reply, and so on; the last one repeats.
 
-    Use as an async context manager. `requests` is what was asked, in order.
+    Use as an async context manager. `requests` is what was asked, in order. With `tls` it speaks
+    TLS, and its url says so.
     """
 
-    def __init__(self, *script: Reply) -> None:
+    def __init__(self, *script: Reply, tls: ssl.SSLContext | None = None) -> None:
         self.script = list(script)
+        self._tls = tls
         self.requests: list[Request] = []
         self.url = ""
         self._server: asyncio.Server | None = None
@@ -78,9 +81,10 @@ class ScriptedSource:
         self._cut = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
         port = self._server.sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}/events"
+        scheme = "https" if self._tls is not None else "http"
+        self.url = f"{scheme}://127.0.0.1:{port}/events"
         return self
 
     async def __aexit__(self, *_: object) -> None:

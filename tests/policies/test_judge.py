@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -51,6 +52,14 @@ def expected_kind(findings: Findings) -> Standing:
     if identity is Finding.PROVES and completeness is Finding.CONTRADICTS:
         return Standing.REORIGINATED
     return Standing.UNVERIFIABLE
+
+
+@pytest.mark.parametrize("findings", EVERY)
+def test_what_somebody_had_begin_anew_is_reoriginated(findings: Findings) -> None:
+    """Whatever the stream looks like: not resumed, and never a genesis again."""
+    anew = msgspec.structs.replace(CURSOR, fresh=True, rebaselined=True)
+    verdict = judge(Evidence(anew, False, facts_of(findings)))
+    assert (Standing.REORIGINATED, (Reason.REBASELINED,)) == (verdict.kind, verdict.reasons)
 
 
 @pytest.mark.parametrize("findings", EVERY)
@@ -206,6 +215,36 @@ def test_the_judge_agrees_with_classic(
     heard.arrived(Frame(data=data, last_event_id=str(first), id_seen=True))
     assert heard.ready()
     expected = classify_reconnect(asked, asked_token, first, first_token, declared)
+    assert expected == judge(heard.evidence()).kind.value
+
+
+DENSE = Dialect(scheme="integer-dense", generation_header="X-Epoch", window_header="X-Floor")
+
+
+@ANY
+@given(numbers, st.integers(-3, 3) | numbers, tokens, tokens, st.booleans())
+def test_density_never_overrules_generation_and_order(
+    asked: int, step: int, asked_token: str, first_token: str, declared: bool
+) -> None:
+    """Where ids have no holes, the very next one stands in for the window; nothing else does."""
+    first = asked + step
+    cursor = Cursor(
+        "crm",
+        "0001-aaaaaaaa",
+        Standing.GENESIS,
+        "l",
+        "o",
+        position=Position(str(asked)),
+        token=asked_token,
+    )
+    heard = DENSE.hearing(cursor)
+    floor = {"x-floor": str(asked)} if declared else {}
+    heard.opened(Opening(200, {"x-epoch": first_token, **floor}, asked=str(asked)))
+    heard.arrived(Frame(data="{}", last_event_id=str(first), id_seen=True))
+    complete = first == asked + 1
+    expected = classify_reconnect(asked, asked_token, first, first_token, complete)
+    if expected == "unverifiable":
+        expected = "reoriginated"  # a hole in a proven generation is known to be one
     assert expected == judge(heard.evidence()).kind.value
 
 

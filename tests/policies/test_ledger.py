@@ -128,6 +128,8 @@ ARRIVALS = (
     Signal.MAY_RUN, Signal.MUST_ASK, Signal.MUST_REFUSE, Signal.DENIED, Signal.UNDECODABLE,
 )  # fmt: skip
 
+IN_WORK = (State.CLAIMED, State.STARTED, State.RETRY_WAIT)
+
 EXPECTED: dict[tuple[State | None, Signal], Expect] = {
     (None, Signal.MAY_RUN): RUN,
     (None, Signal.MUST_ASK): Expect(State.PENDING, publish=(Notice.HOLD,)),
@@ -196,6 +198,8 @@ EXPECTED: dict[tuple[State | None, Signal], Expect] = {
     (State.RETRY_WAIT, Signal.OVERTAKEN): SKIP,
     (State.PENDING, Signal.OVERTAKEN): SKIP,
     **{(state, Signal.OTHER_PAYLOAD): CONFLICT for state in State},
+    **{(state, Signal.KNOWN_BY_KEY): SKIP for state in State},
+    **{(state, Signal.KNOWN_BY_KEY): LATER for state in IN_WORK},
     **{(state, Signal.DISCARDED_ELSEWHERE): SKIP for state in State},
     **{(state, Signal.FENCED): SILENT for state in State},
 }
@@ -215,6 +219,7 @@ def case(state: State | None, word: Signal) -> tuple[Row | None, Given, int]:
         Signal.DISCARDED_ELSEWHERE: msgspec.structs.replace(ELSEWHERE, action=Action.DENY),
         Signal.UNDECODABLE: arrived(undecodable="no such field"),
         Signal.OTHER_PAYLOAD: arrived(fingerprint="f2"),
+        Signal.KNOWN_BY_KEY: arrived(fingerprint="f2", gap="gap-x"),
         Signal.LEASE_RUNS: ARRIVED,
         Signal.LEASE_OVER: ARRIVED,
         Signal.NOT_DUE: ARRIVED,

@@ -41,6 +41,7 @@ terms = st.builds(
     verifiable=st.booleans(),
     sink_ms=st.sampled_from([0, 12]),
     parked_over_ms=st.just(PARKED_OVER),
+    asks_when_spent=st.booleans(),
 )
 starts = st.builds(
     Start,
@@ -89,6 +90,7 @@ def rows(
         owner="worker-1",
         sink_until_ms=draw(st.integers(NOW, NOW + 30)) if sink_attempt else 0,
         sink_attempt=sink_attempt,
+        gap=draw(st.sampled_from(["", "", "gap-x"])),
     )
     if state in RUNNING:
         lease = draw(times)
@@ -117,6 +119,7 @@ def arrivals() -> st.SearchStrategy[Arrived]:
         generation=generations,
         position=st.just("7"),
         withheld=st.sampled_from(["", "", "too_large"]),
+        gap=st.sampled_from(["", "", "gap-x"]),
         undecodable=st.sampled_from(["", "", "no such field"]),
     )
 

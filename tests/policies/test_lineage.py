@@ -64,6 +64,21 @@ def test_places_are_settled_in_the_first_generation_and_by_two_rulings(
     assert expected == places_settled(generation_name(11, CHANCE), ruling)
 
 
+def test_a_rebaseline_opens_a_generation_behind_the_place_that_was_reached() -> None:
+    """The wish is used up, and everything from there to the first event may be missing."""
+    anew = msgspec.structs.replace(CURSOR, fresh=True, rebaselined=True, start="earliest")
+    verdict = Verdict(Standing.REORIGINATED, (Reason.REBASELINED,))
+    turned = turn(anew, verdict, FIRST, CHANCE, None)
+    assert (False, False) == (turned.cursor.fresh, turned.cursor.rebaselined)
+    assert ("0003-k7f2abcd", Standing.REORIGINATED, None, ()) == (
+        turned.cursor.generation,
+        turned.cursor.standing,
+        turned.cursor.position,
+        turned.cursor.ring,
+    )
+    assert Gap("0002-aaaaaaaa", "4118+2", "0003-k7f2abcd", "13") == turned.gap
+
+
 def test_resumed_keeps_generation_position_and_ring() -> None:
     """A proven continuation changes nothing but what it may be called."""
     turned = turn(CURSOR, VERDICTS[Standing.RESUMED], FIRST, CHANCE, None)

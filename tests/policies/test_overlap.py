@@ -102,3 +102,10 @@ def test_type_and_data_are_not_confused(type1: str, data1: str, type2: str, data
     two = frame("1", data2.replace("\0", ""), event=type2.replace("\0", ""))
     same = (one.event, one.data) == (two.event, two.data)
     assert same is (digest_of(one) == digest_of(two))
+
+
+def test_a_source_that_begins_with_what_it_is_asked_for_owes_that_too() -> None:
+    """Where the position is inclusive, the mark that is asked from comes back itself."""
+    assert (Ask(Position("1"), RING), Ask(Position("3"), RING[2:])) == asks_for(
+        RING, inclusive=True
+    )

@@ -80,6 +80,7 @@ SNAPSHOT = plain.Dialect(snapshot_events=("put",))
 CONNECTIONS: dict[Reason, Connection] = {
     Reason.FIRST_CONNECTION: Connection(at(fresh=True, position=None), GOOD, (event("1"),)),
     Reason.NO_CURSOR: Connection(None, GOOD, (event("1"),)),
+    Reason.REBASELINED: Connection(at(fresh=True, rebaselined=True), GOOD, (event("6"),)),
     Reason.GENERATION_EQUAL: Connection(AT_5, GOOD, (event("6"),)),
     Reason.GENERATION_CHANGED: Connection(AT_5, answer(epoch="b"), (event("6"),)),
     Reason.GENERATION_ABSENT: Connection(AT_5, answer(), (event("6"),)),
@@ -87,6 +88,11 @@ CONNECTIONS: dict[Reason, Connection] = {
     Reason.ORDER_NOT_AFTER: Connection(AT_5, GOOD, (event("5"),)),
     Reason.ORDER_UNKNOWN: Connection(AT_5, GOOD, (event("x"),)),
     Reason.POSITION_MISSING: Connection(at(position=None), GOOD, (event("6"),)),
+    Reason.POSITION_WITHHELD: Connection(
+        AT_5,
+        msgspec.structs.replace(GOOD, asked="", url="https://other.example/", withheld=True),
+        (event("6"),),
+    ),
     Reason.TAIL_WITHOUT_ID: Connection(at(position=Position("5", 1)), GOOD, (event("6"),)),
     Reason.WINDOW_COVERS: Connection(AT_5, GOOD, (event("6"),)),
     Reason.WINDOW_EXCEEDED: Connection(AT_5, answer(epoch="a", floor="9"), (event("9"),)),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost_policies.retry import WaitBounds, wait_bounds
+from fencepost_policies.retry import RETRY_AFTER_S_MAX, WaitBounds, asked_bounds, wait_bounds
 
 durations = st.floats(min_value=0.001, max_value=1e6)
 
@@ -40,3 +40,22 @@ def test_there_is_no_attempt_before_the_first(attempt: int) -> None:
     """Attempts are counted from one."""
     with pytest.raises(AssertionError):
         wait_bounds(attempt, first_s=1.0, longest_s=10.0)
+
+
+@pytest.mark.parametrize(
+    ("retry_s", "after_s", "asked_s"),
+    [
+        (0.0, 0.0, 0.0),
+        (3.0, 0.0, 3.0),
+        (3.0, 5.0, 5.0),
+        (1e9, 0.0, 60.0),
+        (0.0, 120.0, 120.0),
+        (0.0, 1e9, RETRY_AFTER_S_MAX),
+    ],
+)
+def test_what_a_source_asks_for_is_the_least_and_chance_is_on_top(
+    retry_s: float, after_s: float, asked_s: float
+) -> None:
+    """`retry: 0` still gets our floor, and nobody comes back at the very second it was told."""
+    bounds = asked_bounds(WaitBounds(0.25, 2.0), retry_s=retry_s, after_s=after_s, longest_s=60.0)
+    assert WaitBounds(asked_s + 0.25, asked_s + 2.0) == bounds

@@ -3,9 +3,11 @@
 import pytest
 
 from fencepost_policies.dialects.plain import Dialect
-from fencepost_policies.witness import Opening, contradiction
+from fencepost_policies.judge import judge
+from fencepost_policies.witness import Hearing, Opening, contradiction
 from fencepost_schemas.cursor import Cursor, Position
-from fencepost_schemas.evidence import Facet, Fact, Finding
+from fencepost_schemas.evidence import Evidence, Facet, Fact, Finding
+from fencepost_schemas.limits import FACT_CHARS_MAX, FACTS_MAX
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.sse import Frame
 from fencepost_schemas.standing import Standing
@@ -111,3 +113,94 @@ def test_a_contradiction_is_of_identity_or_position(facet: Facet, finding: Findi
     expected = finding is Finding.CONTRADICTS and facet is not Facet.COMPLETENESS
     assert expected is contradiction([fact])
     assert contradiction([]) is False
+
+
+NEWS = Dialect(
+    scheme="integer-dense",
+    generation_header="x-epoch",
+    control_events=("hello",),
+    generation_control="/epoch",
+    reset_comments=("gone",),
+    overlap="off",
+)
+
+
+def judged() -> Hearing:
+    """Return the hearing of a connection that was resumed, at its first event."""
+    heard = NEWS.hearing(AT_5)
+    heard.opened(Opening(200, {"x-epoch": "a"}, asked="5"))
+    facts = heard.arrived(event("6"))
+    assert judge(heard.evidence()).kind is Standing.RESUMED
+    assert heard.reopened(facts, AT_5, event=True) is None
+    return heard
+
+
+def reopened(heard: Hearing, frame: Frame) -> Evidence | None:
+    if frame.data is None or NEWS.counts(frame):
+        return heard.reopened(heard.arrived(frame), AT_5, event=frame.data is not None)
+    return heard.reopened(heard.noticed(frame), AT_5, event=False)
+
+
+def test_a_greeting_is_no_event() -> None:
+    """It is heard by those to whom it says something, and is nothing that is owed or in order."""
+    heard = NEWS.hearing(AT_5)
+    heard.opened(Opening(200, {"x-epoch": "a"}, asked="5"))
+    facts = heard.noticed(Frame("hello", '{"epoch":"b"}', "1", id_seen=True))
+    assert [Reason.GENERATION_CHANGED] == [fact.reason for fact in facts]
+    assert (0, False) == (heard.events, heard.ready())
+
+
+def test_a_hole_in_mid_stream_is_judged_with_what_proved_the_identity() -> None:
+    """It is still the same connection, so the loss is one in a proven generation."""
+    heard = judged()
+    assert reopened(heard, event("7")) is None
+    evidence = reopened(heard, event("9"))
+    assert evidence is not None
+    verdict = judge(evidence)
+    assert (Standing.REORIGINATED, (Reason.DENSE_HOLE,)) == (verdict.kind, verdict.reasons)
+    assert not heard.unsettled
+
+
+def test_a_reset_waits_for_the_event_that_a_generation_begins_with() -> None:
+    """A comment has no place that a gap could end at; what it said is not forgotten until then."""
+    heard = judged()
+    assert reopened(heard, Frame(comments=("gone",))) is None
+    assert reopened(heard, COMMENT) is None
+    assert [Reason.RESET_COMMENT] == [fact.reason for fact in heard.unsettled]
+    evidence = reopened(heard, event("7"))
+    assert evidence is not None
+    assert (Reason.RESET_COMMENT,) == judge(evidence).reasons
+    assert not heard.unsettled
+
+
+def test_a_greeting_in_mid_stream_turns_the_next_event() -> None:
+    """The source names another generation before it brings anything of it."""
+    heard = judged()
+    assert reopened(heard, Frame("hello", '{"epoch":"b"}')) is None
+    evidence = reopened(heard, event("7"))
+    assert evidence is not None
+    assert (Reason.GENERATION_CHANGED,) == judge(evidence).reasons
+
+
+def test_a_repeat_is_not_published_again() -> None:
+    """The flag is of the last frame alone."""
+    heard = judged()
+    repeats = []
+    for frame in (event("7"), event("7"), COMMENT, event("8"), Frame("hello", "{}")):
+        assert reopened(heard, frame) is None
+        repeats.append(heard.repeat)
+    assert [False, True, False, False, False] == repeats
+
+
+def test_what_a_hearing_keeps_is_bounded() -> None:
+    """A source may say the same for ever, and at any length."""
+    heard = judged()
+    for number in range(FACTS_MAX * 3):
+        reopened(heard, Frame(comments=(f"gone {number} " + "x" * 10_000,)))
+        heard.arrived(event("1" + "0" * 3_000))
+    assert len(heard.facts) < FACTS_MAX + len(Reason)
+    assert len(heard.unsettled) <= FACTS_MAX
+    reopened(heard, Frame("hello", '{"epoch":"b"}'))
+    assert Reason.GENERATION_CHANGED in {fact.reason for fact in heard.facts}
+    shown = [len(fact.expected + fact.observed) for fact in heard.facts]
+    assert max(shown) <= 2 * FACT_CHARS_MAX

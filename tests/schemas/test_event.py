@@ -129,6 +129,26 @@ def test_another_payload_is_no_event(payload: bytes) -> None:
         event_of(headers_of(EVENT), payload)
 
 
+FILLING = msgspec.structs.replace(EVENT, source="app-shop", fills="crm", gap="gap-abc")
+
+
+def test_what_fills_a_gap_says_whose() -> None:
+    """It is an app's event, and the work of the source that has the gap."""
+    headers = headers_of(FILLING)
+    assert ("crm", "gap-abc") == (headers["ce-fills"], headers["ce-gap"])
+    assert FILLING == event_of(headers, FILLING.payload)
+    assert ("crm", "crm") == (FILLING.told_of, EVENT.told_of)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"ce-source": "/sources/crm"}, {"ce-fills": ""}, {"ce-fills": "a.>"}]
+)
+def test_what_fills_a_gap_and_does_not_say_so_rightly_is_no_event(changes: dict[str, str]) -> None:
+    """A source cannot pass for an app, nor an app for a name that is none."""
+    with pytest.raises(BadEvent):
+        event_of({**headers_of(FILLING), **changes}, FILLING.payload)
+
+
 def test_a_withheld_event_with_a_payload_is_no_event() -> None:
     """What was left behind cannot be here; bytes that nothing vouches for are not taken."""
     with pytest.raises(BadEvent):

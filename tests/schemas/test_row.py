@@ -59,6 +59,7 @@ rows = st.builds(
     result_digest=text,
     error=text,
     actor=text,
+    gap=text,
     version=st.just(ROW_VERSION),
 )
 
@@ -100,7 +101,7 @@ def test_a_row_of_version_1_is_read_as_one_of_this_release() -> None:
         actor="eve",
     )
     assert expected == row
-    assert (2, 0, 0) == (row.version, row.sink_until_ms, row.sink_attempt)
+    assert (3, 0, 0, "") == (row.version, row.sink_until_ms, row.sink_attempt, row.gap)
     assert row == decode_row(encode_row(row))
 
 
@@ -143,6 +144,7 @@ def test_a_row_without_a_version_is_left_alone() -> None:
         b'{"version":"1"}',
         b'{"version":1}',
         b'{"version":2}',
+        b'{"version":3}',
         encode_row(ROW)[:-1],
         encode_row(ROW) + b"x",
         encode_row(ROW).replace(b'"started"', b'"dreaming"'),

@@ -12,7 +12,9 @@ from fencepost_schemas.subject import (
     BadSubject,
     EventSubject,
     Subjects,
+    app_source,
     digest_token,
+    is_app_source,
     lane_of,
     slug,
     stream_plans,
@@ -48,6 +50,7 @@ OF_A_SLUG: dict[str, Callable[[str], object]] = {
     "epoch": lambda name: SUBJECTS.epoch(name, GENERATION),
     "epochs_of": SUBJECTS.epochs_of,
     "cursor": SUBJECTS.cursor,
+    "intention": SUBJECTS.intention,
     "question source": lambda name: SUBJECTS.question(name, "seam-abc"),
     "questions_of": SUBJECTS.questions_of,
     "held source": lambda name: SUBJECTS.held(name, "seam-abc", "row"),
@@ -253,6 +256,8 @@ def _matches(pattern: str, subject: str) -> bool:
         ("FENCEPOST_EVENTS", SUBJECTS.event("crm", GENERATION, Standing.GENESIS, 63)),
         ("FENCEPOST_EVENTS", SUBJECTS.epoch("crm", GENERATION)),
         ("FENCEPOST_EVENTS", SUBJECTS.cursor("crm")),
+        ("FENCEPOST_SOURCES", SUBJECTS.roster()),
+        ("FENCEPOST_SOURCES", SUBJECTS.intention("crm")),
         ("FENCEPOST_QUESTIONS", SUBJECTS.question("crm", "seam-abc")),
         ("FENCEPOST_QUESTIONS", SUBJECTS.held("crm", "seam-abc", "row")),
         ("FENCEPOST_ANSWERS", SUBJECTS.answer("seam-abc")),
@@ -278,6 +283,7 @@ def test_every_subject_lies_in_exactly_one_stream(stream: str, subject: str) -> 
         (SUBJECTS.events_of(), SUBJECTS.event("crm", GENERATION, Standing.GENESIS, 0)),
         (SUBJECTS.events_of("crm"), SUBJECTS.event("crm", GENERATION, Standing.GENESIS, 0)),
         (SUBJECTS.epochs_of("crm"), SUBJECTS.epoch("crm", GENERATION)),
+        (SUBJECTS.intentions(), SUBJECTS.intention("crm")),
         (SUBJECTS.questions_of(), SUBJECTS.question("crm", "seam-abc")),
         (SUBJECTS.questions_of("crm"), SUBJECTS.question("crm", "seam-abc")),
         (SUBJECTS.question_anywhere("seam-abc"), SUBJECTS.question("crm", "seam-abc")),
@@ -297,6 +303,7 @@ def test_a_filter_finds_what_it_is_named_after(pattern: str, subject: str) -> No
         (SUBJECTS.events_of("crm"), SUBJECTS.event("crm2", GENERATION, Standing.GENESIS, 0)),
         (SUBJECTS.events_of(), SUBJECTS.epoch("crm", GENERATION)),
         (SUBJECTS.events_of(), SUBJECTS.cursor("crm")),
+        (SUBJECTS.intentions(), SUBJECTS.roster()),
         (SUBJECTS.questions_of("crm"), SUBJECTS.question("erp", "seam-abc")),
         (SUBJECTS.questions_of(), SUBJECTS.held("crm", "seam-abc", "row")),
         (SUBJECTS.rows(), SUBJECTS.ledger_identity()),
@@ -305,3 +312,11 @@ def test_a_filter_finds_what_it_is_named_after(pattern: str, subject: str) -> No
 def test_a_filter_finds_nothing_else(pattern: str, subject: str) -> None:
     """A neighbour's messages are not taken along."""
     assert not _matches(pattern, subject)
+
+
+def test_an_app_is_a_source_of_its_own() -> None:
+    """The longest names are cut where a subject ends, and stay apart."""
+    longest = [app_source("a" * 31 + last) for last in "abc"]
+    assert ("app-shop", "app-" + "a" * 28) == (app_source("shop"), app_source("a" * 28))
+    assert 3 == len({slug(one) for one in longest})
+    assert all(map(is_app_source, longest)) and not is_app_source("orders")

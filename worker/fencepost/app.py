@@ -22,8 +22,11 @@ from fencepost.handler import (
     Registration,
     checked_slug,
     make_handler,
+    make_reconciler,
     parameters_of,
 )
+from fencepost.registry import checked_policy
+from fencepost_policies.dialects.dialect import Speech
 from fencepost_schemas.event import ClassifiedEvent
 from fencepost_schemas.limits import ATTEMPTS_MAX
 
@@ -47,6 +50,9 @@ class Fencepost:
         self.name = checked_slug(name, "the app's name")
         self.handlers: dict[str, Handler] = {}
         self.checkers: dict[str, Checker] = {}
+        self.policies: dict[str, Speech] = {}
+        self.reconcilers: dict[str, Handler] = {}
+        """Those of `handlers` that are called with gaps, by the source that these are in."""
         self._by_type: dict[str, list[Handler]] = {}
         self._lifespan = lifespan
 
@@ -89,9 +95,7 @@ class Fencepost:
 
         def register(function: F) -> F:
             handler = make_handler(function, said)
-            if handler.name in self.handlers:
-                raise UsageError(f"there are two handlers named {handler.name!r} in {self.name!r}")
-            self.handlers[handler.name] = handler
+            self._add(handler)
             self._by_type.setdefault(type, []).append(handler)
             return function
 
@@ -118,12 +122,54 @@ class Fencepost:
 
         return register
 
+    def policy(self, dialect: Speech, *, name: str) -> None:
+        """Bring a dialect of your own: a source speaks it with `dialect = "NAME"`.
+
+        Bridges import the app for it. Raises UsageError for a name that is taken, or what is no
+        dialect.
+        """
+        if name in self.policies:
+            raise UsageError(f"policy: there are two dialects named {name!r} in {self.name!r}")
+        self.policies[name] = checked_policy(name, dialect, "policy")
+
+    def reconcile(
+        self, source: str, *, name: str | None = None, attempts: int = ATTEMPTS_MAX
+    ) -> Callable[[F], F]:
+        """Register who knows how to fetch what a source's gap may hide.
+
+            @app.reconcile("crm")
+            async def refill(gap: Gap, ctx: Context) -> None:
+                for task in await crm.tasks():
+                    await ctx.emit(type="task.assigned", key=task.id, data=task)
+
+        It is called for each gap that is recorded from now on, by one worker, again where it fails,
+        and may fetch more than was missed: what it emits is applied once by key, beside what the
+        source brings under that key, in whatever words. After `attempts` a person is asked. `name`
+        is part of its ledger rows: keep it, and use it once on a broker, as a handler's. Raises
+        UsageError for what could not work.
+        """
+
+        def register(function: F) -> F:
+            reconciler = make_reconciler(function, source, name, attempts)
+            if source in self.reconcilers:
+                raise UsageError(f"reconcile: source {source!r} has a reconciler already")
+            self._add(reconciler)
+            self.reconcilers[source] = reconciler
+            return function
+
+        return register
+
+    def _add(self, handler: Handler) -> None:
+        if handler.name in self.handlers:
+            raise UsageError(f"there are two handlers named {handler.name!r} in {self.name!r}")
+        self.handlers[handler.name] = handler
+
     def handlers_for(self, event: ClassifiedEvent) -> list[Handler]:
         """Return the handlers of this event, in the order in which they were registered."""
         return [
             handler
             for handler in self._by_type.get(event.type, ())
-            if handler.source is None or handler.source == event.source
+            if handler.source is None or handler.source == event.told_of
         ]
 
     @asynccontextmanager

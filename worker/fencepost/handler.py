@@ -4,21 +4,25 @@ A handler is an ordinary function, `async def` or not. It takes its payload firs
 to, a `Context`; it says how it went by returning or by one of three exceptions.
 """
 
+import asyncio
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Protocol
 
 import msgspec
 import msgspec.inspect
 
+from fencepost.emitting import Emitter, Kept, checked_emission
 from fencepost.errors import UsageError
+from fencepost_policies.gaps import GAP
 from fencepost_policies.pointer import check_pointer
 from fencepost_schemas.event import ClassifiedEvent
 from fencepost_schemas.limits import ATTEMPTS_MAX
 from fencepost_schemas.row import Effect
 from fencepost_schemas.subject import BadSubject, slug
+from fencepost_schemas.verdict import Gap
 
 RETRY_AFTER_S_MAX = 30 * 24 * 3600
 ATTEMPTS_LIMIT = 1_000
@@ -100,6 +104,7 @@ class Context(msgspec.Struct, frozen=True):
     idempotency_key: str
     attempt: int
     gate: Gate = _OPEN
+    emitter: Emitter = msgspec.field(default_factory=Kept)
 
     def effect(self) -> Gate:
         """Return the barrier, for a handler registered with `barrier=True`.
@@ -113,6 +118,21 @@ class Context(msgspec.Struct, frozen=True):
         """
         return self.gate
 
+    def emit(self, *, type: str, key: str = "", data: object = None) -> Awaitable[None]:
+        """Publish an event of this app, and return once it is durable.
+
+        It goes to handlers as any event does, and is applied once by its key, however often it is
+        emitted: every attempt emits again. A reconciler's is applied once beside those that its
+        source brings. `data` becomes JSON; bytes are taken as they are. Raises UsageError where
+        there is no key, where the broker cannot carry it, and outside of `async def`.
+        """
+        emission = checked_emission(type, key, data)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            raise UsageError("emit: make the handler `async def`, and await it") from None
+        return self.emitter.emit(emission)
+
 
 # --- registration -------------------------------------------------------------------------------
 HandlerFunction = Callable[..., object]
@@ -123,7 +143,10 @@ class Undecodable(ValueError):
 
 
 class Handler(msgspec.Struct, frozen=True):
-    """One registered function. `key` overrides the source's key rule."""
+    """One registered function. `key` overrides the source's key rule.
+
+    One that `reconciles` is called with gaps of its source.
+    """
 
     name: str
     type: str
@@ -137,6 +160,7 @@ class Handler(msgspec.Struct, frozen=True):
     barrier: bool = False
     sink_retention_s: float = 0.0
     threaded: bool = False
+    reconciles: bool = False
 
 
 class Registration(msgspec.Struct, frozen=True):
@@ -180,6 +204,30 @@ def make_handler(function: HandlerFunction, said: Registration) -> Handler:
         sink_retention_s=said.sink_retention_s,
         threaded=not inspect.iscoroutinefunction(function),
     )
+
+
+def make_reconciler(
+    function: HandlerFunction, source: str, name: str | None, attempts: int
+) -> Handler:
+    """Return the handler of a source's gaps; raise UsageError for anything that could not work."""
+    shown = name or str(getattr(function, "__name__", "reconciler"))
+    said = Registration(
+        type=GAP,
+        name=shown,
+        key="",
+        effect=Effect.IDEMPOTENT,
+        source=source,
+        attempts=attempts,
+        barrier=False,
+        sink_retention_s=0.0,
+    )
+    if not inspect.iscoroutinefunction(function):
+        raise UsageError(f"reconcile: make {shown} `async def`")
+    payload_type, _ = parameters_of(function, shown)
+    if payload_type not in (Any, Gap):
+        raise UsageError(f"reconcile: {shown} takes a `gap: Gap` first")
+    decode = _decoder(Gap, shown)
+    return msgspec.structs.replace(make_handler(function, said), decode=decode, reconciles=True)
 
 
 def _check_effect(shown: str, said: Registration) -> None:

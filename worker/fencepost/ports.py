@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from fencepost.settings import Source
 from fencepost_policies.retry import WaitBounds
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.row import Row
@@ -77,7 +78,10 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 class ConsumerPlan(msgspec.Struct, frozen=True):
-    """A durable pull consumer. The ledger counts attempts, so the broker never gives up."""
+    """A durable pull consumer. The ledger counts attempts, so the broker never gives up.
+
+    `from_now` holds for one that is made: it passes over what was there before.
+    """
 
     stream: str
     name: str
@@ -85,6 +89,7 @@ class ConsumerPlan(msgspec.Struct, frozen=True):
     ack_wait_s: float
     pending_max: int
     replicas: int = 1
+    from_now: bool = False
 
 
 class Pull(Protocol):
@@ -156,10 +161,20 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class SourceResponse(Protocol):
-    """An open response of a source. Header names are lower case."""
+    """An open response of a source. Header names are lower case.
+
+    `url` is where it came from in the end; it may hold secrets. `own` is False where a redirect led
+    to another origin: neither configured headers nor our position were sent there.
+    """
 
     @property
     def status(self) -> int: ...
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def own(self) -> bool: ...
 
     @property
     def headers(self) -> Mapping[str, str]: ...
@@ -169,14 +184,28 @@ class SourceResponse(Protocol):
 
 
 class SourceUnreachable(Exception):
-    """The connection could not be made, or broke, or went silent. Passing, and never fatal."""
+    """The connection could not be made, or broke, or went silent. Passing, and never fatal.
+
+    `wait_s` is how long the source wants to be let alone.
+    """
+
+    def __init__(self, text: str, wait_s: float = 0.0) -> None:
+        super().__init__(text)
+        self.wait_s = wait_s
 
 
-class Transport(Protocol):
-    """The only way to a source."""
+class Way(Protocol):
+    """The only way to a source: over its redirects, with its credentials and certificates."""
 
     def open(self, request: Request) -> AbstractAsyncContextManager[SourceResponse]:
         """Send a request and hold its response open."""
+
+
+class Transport(Protocol):
+    """The connections of one process."""
+
+    def of(self, name: str, source: Source) -> Way:
+        """Return the way to one source; raise UsageError where its files are wrong."""
 
     async def close(self) -> None: ...
 

@@ -4,26 +4,25 @@ Units are in the names. Relations between durations are checked when the struct 
 worker never starts with a lease that its handlers can outlive.
 """
 
-import re
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
-from fencepost_policies.dialects.dialect import Dialect
+from fencepost.errors import UsageError
+from fencepost.settings_credentials import Credentials, check_header_name
+from fencepost_policies.dialects.described import Dialect as Described
+from fencepost_policies.dialects.dialect import Speech
 from fencepost_policies.dialects.mcp import Dialect as Mcp
-from fencepost_policies.dialects.plain import Dialect as Plain
+from fencepost_policies.dialects.named import NAMED
 from fencepost_policies.pointer import check_pointer
+from fencepost_policies.redirect import Rule
 from fencepost_schemas.event import KeyScope
 from fencepost_schemas.limits import EVENT_BYTES_MAX, LINE_BYTES_MAX
-from fencepost_schemas.subject import slug
+from fencepost_schemas.subject import is_app_source, slug
 
 DURATION_S_MAX = 30 * 24 * 3600
 Role = Literal["init", "bridge", "worker", "desk"]
-
-
-_OWN_HEADERS = ("accept", "accept-encoding", "cache-control", "last-event-id")
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 def _check_above_zero(section: str, **durations: float) -> None:
@@ -46,13 +45,6 @@ def _check_url(url: str) -> None:
         whole = False
     if not whole or not url.isprintable() or " " in url:
         raise ValueError("url has no host, a port out of range, or a character that no url has")
-
-
-def _check_header_name(name: str) -> None:
-    if not _HEADER_NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is not the name of a header")
-    if name.lower() in _OWN_HEADERS:
-        raise ValueError(f"the header {name} is fencepost's own to send")
 
 
 def sendable_value(value: str) -> bool:
@@ -100,10 +92,17 @@ class Broker(Login, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How sources are followed. Waits between connections are drawn from doubling bounds.
 
+    `headers_s` is how long response headers may take, `stall_s` the longest silence, `event_s` how
+    long one event may take from its first byte to its last. `connects_per_s` and `connects_burst`
+    are what one host sees of one process.
+
     A connection without a byte for `stall_s` is over; a heartbeat is a byte, but no progress: after
     `quiet_s` without an event the source is resumed anew beside it, once, and one that has grown to
     `connection_age_s` (a quarter less by chance) is replaced in the same way. Only where a resume
     can be expected to prove itself; the connection goes on until another one has. 0 is never.
+
+    Bridges share the sources. One that is gone has its sources taken over once its lease is over;
+    a lease is renewed every `renew_s`, and each bridge looks around three times as often.
     """
 
     retry_first_s: float = 0.5
@@ -112,10 +111,15 @@ class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     connect_s: float = 10.0
     headers_s: float = 60.0
     stall_s: float = 120.0
+    event_s: float = 300.0
+    connects_per_s: float = 20.0
+    connects_burst: int = 40
     overlap_s: float = 3.0
     quiet_s: float = 300.0
     connection_age_s: float = 900.0
     strikes_max: int = 3
+    lease_s: float = 5.0
+    renew_s: float = 1.5
 
     def __post_init__(self) -> None:
         _check_above_zero(
@@ -125,8 +129,18 @@ class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             connect_s=self.connect_s,
             headers_s=self.headers_s,
             stall_s=self.stall_s,
+            event_s=self.event_s,
+            connects_per_s=self.connects_per_s,
+            connects_burst=self.connects_burst,
             overlap_s=self.overlap_s,
+            lease_s=self.lease_s,
+            renew_s=self.renew_s,
         )
+        if not 3 * self.renew_s <= self.lease_s:
+            raise ValueError(
+                "bridge: 3 x renew_s <= lease_s must hold, but they are "
+                f"{self.renew_s:g}, {self.lease_s:g}"
+            )
         if not self.retry_first_s <= self.retry_longest_s:
             raise ValueError(
                 "bridge: retry_first_s <= retry_longest_s must hold, but they are "
@@ -214,45 +228,113 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     source starts afresh, "none" where there is none. `unverifiable` is the standing ruling:
     "ask" a person, or "reconcile" by key. `reannounces_within_s` is how late the source may bring
     a key again; a ledger that forgets has to know.
+
+    `dialect` is the name of a dialect. Plain SSE and MCP are described in a table of the source's
+    own, others by `[dialects.NAME]`; the registry puts what the name stands for into `spoken`,
+    which nobody writes.
+
+    `redirects` says which are followed; what is configured and our position stay with the origin
+    of `url`. A name that leads to an address inside a network is refused unless `allow_private`; an
+    address or `localhost` written into `url` is meant. `tls_ca`, `tls_cert` and `tls_key` are paths
+    of PEM files.
     """
 
     url: str
     keys: KeyScope
     key: str = ""
-    dialect: Literal["plain", "mcp"] = "plain"
-    plain: Plain = Plain()
+    dialect: str = "plain"
+    plain: Described = Described()
     mcp: Mcp = Mcp()
+    spoken: Any = None
     namespace: str | None = None
     reannounces_within_s: float | None = None
     unverifiable: Literal["ask", "reconcile"] = "ask"
     headers: dict[str, str] = {}
     headers_env: dict[str, str] = {}
+    credentials: Credentials | None = None
+    redirects: Rule = "same-origin"
+    allow_private: bool = False
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
     line_bytes_max: int = LINE_BYTES_MAX
     event_bytes_max: int = EVENT_BYTES_MAX
 
     @property
-    def speech(self) -> Dialect:
-        """How this source speaks: the signals of its dialect, as configured."""
-        return self.mcp if self.dialect == "mcp" else self.plain
+    def speech(self) -> Speech:
+        """How this source speaks: the signals of its dialect, as configured.
+
+        Raises UsageError where nobody has looked up what the dialect's name stands for.
+        """
+        speech = self._known_speech
+        if speech is None:
+            raise UsageError(f"there is no dialect {self.dialect!r}")
+        return speech
+
+    @property
+    def speech_known(self) -> bool:
+        """False where the dialect's name is still to be looked up, among those of the app."""
+        return self._known_speech is not None
+
+    @property
+    def _known_speech(self) -> Speech | None:
+        if self.spoken is not None:
+            return self.spoken  # type: ignore[no-any-return]
+        if self.dialect == "mcp":
+            return self.mcp
+        return self.plain if self.dialect == "plain" else NAMED.get(self.dialect)
+
+    @property
+    def key_pointer(self) -> str:
+        """Where an event's key is, "" where events have none: as said here, or by the dialect."""
+        if self.keys is KeyScope.NONE:
+            return ""
+        return self.key or self.speech.key
 
     def __post_init__(self) -> None:
         _check_url(self.url)
         for header in (*self.headers, *self.headers_env):
-            _check_header_name(header)
+            check_header_name(header)
         for header, value in self.headers.items():
             if not sendable_value(value):
                 raise ValueError(f"headers.{header} has characters that no header can hold")
+        self._check_access()
         check_pointer(self.key)
         if self.reannounces_within_s is not None and not self.reannounces_within_s >= 0:
             raise ValueError("reannounces_within_s must be 0 or above")
-        if (self.keys is KeyScope.NONE) != (self.key == ""):
-            raise ValueError('keys = "none" goes without a key, any other value needs key = "/..."')
+        self._check_dialect()
         if self.namespace is not None:
             slug(self.namespace)
         if not 1 <= self.line_bytes_max <= self.event_bytes_max <= EVENT_BYTES_MAX:
             raise ValueError(
                 f"1 <= line_bytes_max <= event_bytes_max <= {EVENT_BYTES_MAX} must hold"
             )
+
+    def _check_dialect(self) -> None:
+        if self.spoken is not None and not isinstance(self.spoken, Speech):
+            raise ValueError("spoken is nothing to be written: name the dialect")
+        if self.dialect != "plain" and self.plain != Described():
+            raise ValueError(
+                f'the table plain is for dialect = "plain", and this is {self.dialect!r}: write '
+                f'[dialects.NAME] with like = "{self.dialect}" and name that'
+            )
+        speech = self._known_speech
+        if self.keys is KeyScope.NONE:
+            keyed = self.key == ""
+        else:
+            keyed = bool(self.key) or speech is None or bool(speech.key)
+        if not keyed:
+            raise ValueError('keys = "none" goes without a key, any other value needs key = "/..."')
+
+    def _check_access(self) -> None:
+        named = {header.lower() for header in (*self.headers, *self.headers_env)}
+        if self.credentials is not None and self.credentials.header.lower() in named:
+            raise ValueError(f"the header {self.credentials.header} is set twice")
+        tls = (self.tls_ca, self.tls_cert, self.tls_key)
+        if any(tls) and not self.url.startswith("https://"):
+            raise ValueError("tls_ca, tls_cert and tls_key need a url with https://")
+        if self.tls_key and not self.tls_cert:
+            raise ValueError("tls_key needs a tls_cert")
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -261,11 +343,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     bridge: Bridge = Bridge()
     pool: Pool = Pool()
     ledger: Ledger = Ledger()
+    dialects: dict[str, dict[str, Any]] = {}
     sources: dict[str, Source] = {}
 
     def __post_init__(self) -> None:
         for name in self.sources:
-            slug(name)
+            if is_app_source(slug(name)):
+                raise ValueError(f"sources.{name}: names that begin with app- are those of apps")
         self._check_retention()
 
     def _check_retention(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from fencepost.errors import UsageError
+from fencepost.registry import Speeches, described_dialects, speaking
 from fencepost.settings import Broker, Login, Role, Settings, Source, sendable_value
 
 DEFAULT_FILE = "fencepost.toml"
@@ -46,9 +47,29 @@ def load_settings(
             msgspec.convert(table, Source, strict=False)
         where_here = where
         # Not strict: a number that comes from the environment comes as text.
-        return msgspec.convert(document, Settings, strict=False)
+        settings = msgspec.convert(document, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise UsageError(f"{where_here}: {error}") from None
+    try:
+        described_dialects(settings.dialects)
+        return with_dialects(settings, lenient=bool(settings.app))
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+
+
+def with_dialects(
+    settings: Settings, registered: Speeches | None = None, *, lenient: bool = False
+) -> Settings:
+    """Return the settings with what the name of each source's dialect stands for.
+
+    `registered` are those of an app. Raises UsageError for a name that is not known; with `lenient`
+    it may still become known by the app.
+    """
+    sources = {
+        name: speaking(name, source, settings.dialects, registered, lenient=lenient)
+        for name, source in settings.sources.items()
+    }
+    return msgspec.structs.replace(settings, sources=sources)
 
 
 def _read(path: Path | None) -> dict[str, Any]:
@@ -117,7 +138,13 @@ def login_for(broker: Broker, role: Role, environment: Mapping[str, str] = os.en
 def source_headers(
     name: str, source: Source, environment: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """Return the request headers of a source, those from the environment included."""
+    """Return the request headers of a source, those from the environment included.
+
+    Raises UsageError for a variable that is not set, that of the credentials too: it will not come.
+    """
+    variable = source.credentials.env if source.credentials is not None else ""
+    if variable and variable not in environment:
+        raise UsageError(f"sources.{name}.credentials: the variable {variable} is not set")
     headers = dict(source.headers)
     for header, variable in source.headers_env.items():
         if variable not in environment:

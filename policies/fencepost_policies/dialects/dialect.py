@@ -1,8 +1,10 @@
 """A dialect: what a kind of server says of continuity, and where it says it."""
 
 from collections.abc import Mapping
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
+from fencepost_policies.dialects.asking import Asking
+from fencepost_policies.dialects.places import Reading
 from fencepost_policies.overlap import Ask
 from fencepost_policies.witness import Hearing
 from fencepost_schemas.cursor import Cursor
@@ -43,8 +45,29 @@ class Dialect(Protocol):
     def counts(self, frame: Frame) -> bool:
         """Return True if this frame is an event of the source, which moves its position."""
 
+    def ends(self, frame: Frame) -> bool:
+        """Return True if this frame says that nothing will ever follow."""
+
     def replayed(self, frame: Frame) -> bool:
         """Return True if this frame says that all was replayed and what follows is live."""
 
     def type_of(self, frame: Frame) -> str:
         """Return the event's type, "" where there is none."""
+
+
+@runtime_checkable
+class Speech(Dialect, Protocol):
+    """A dialect by which a source can be followed: it also says how to ask, and where to read."""
+
+    @property
+    def ask(self) -> Asking: ...
+
+    @property
+    def key(self) -> str:
+        """Where the idempotency key is, a JSON pointer; "" where the source has to say it."""
+
+    def reading(self, ask: Ask | None) -> Reading:
+        """Return what reads the positions of one connection, which was opened with this ask."""
+
+    def advances(self, frame: Frame) -> bool:
+        """Return True if this frame is no event of the source, but moves its position."""

@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from fencepost_policies.dialects.asking import Asking
 from fencepost_policies.dialects.dialect import Join
+from fencepost_policies.dialects.places import AsSent, Reading
 from fencepost_policies.overlap import Ask, probes_for
 from fencepost_policies.pointer import Undecodable, check_pointer, read_json
 from fencepost_policies.schemes.opaque import Opaque
@@ -59,6 +61,14 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError('an mcp request needs a method, as in {method = "tools/call"}')
         if self.protocol == WITHOUT_RESUMPTION and self.call is not None:
             raise ValueError("an mcp call cannot be followed in 2026-07-28: a break cancels it")
+
+    @property
+    def ask(self) -> Asking:
+        return Asking()
+
+    @property
+    def key(self) -> str:
+        return ""
 
     @property
     def resumable(self) -> bool:
@@ -115,6 +125,13 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return "result" in message or "error" in message
         return "id" not in message and method not in (ACKNOWLEDGED, *self.ignore)
 
+    def reading(self, ask: Ask | None) -> Reading:
+        return AsSent()
+
+    def advances(self, frame: Frame) -> bool:
+        """Return False: behind a replay, a priming event stands behind what was lost."""
+        return False
+
     def replayed(self, frame: Frame) -> bool:
         """Return True for a priming event: the SDK sends it once a resumed stream is attached."""
         return frame.id_seen and not frame.data
@@ -126,6 +143,10 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         method = message.get("method", RESULT)
         fits = isinstance(method, str) and len(method.encode()) <= TYPE_BYTES_MAX
         return method if fits else ""
+
+    def ends(self, frame: Frame) -> bool:
+        """Return False: what ends is the call, or the session."""
+        return False
 
 
 def request_in(frame: Frame) -> dict[str, Any] | None:

@@ -31,9 +31,7 @@ class DensityWitness:
         last, this = self._last, frame.last_event_id
         hole = self._scheme.hole(last, this) if last else None
         if hole is None:
-            # An id that is behind, or none at all, is another witness's word.
-            if not last or self._scheme.compare(last, this) is not Order.UNKNOWN:
-                self._last = this
+            self._pass(last, this)
             return
         self._last = this
         if hole.missing:
@@ -41,6 +39,14 @@ class DensityWitness:
         elif self._proves:
             yield self._fact(Finding.PROVES, Reason.DENSE_NEXT, last, this)
         self._proves = False
+
+    def _pass(self, last: str, this: str) -> None:
+        """Go on from an id in front of which nobody can tell a hole: that seam is not proven by
+        what comes later. The id that was asked for may come again."""
+        order = self._scheme.compare(last, this) if last else Order.AFTER
+        if order is not Order.UNKNOWN:
+            self._last = this
+            self._proves = self._proves and order is Order.SAME
 
     def _hole(self, last: str, this: str, missing: int, *, exact: bool) -> Fact:
         observed = f"{this}, {missing if exact else f'at least {missing}'} missing"

@@ -67,6 +67,18 @@ class GenerationWitness:
     def token(self) -> str:
         return self._token
 
+    def holds(self) -> Iterable[Fact]:
+        """Return that the source has named this generation, and no other since."""
+        if self._token:
+            yield Fact(
+                Facet.IDENTITY,
+                Finding.PROVES,
+                self.name,
+                Reason.GENERATION_EQUAL,
+                self._token,
+                self._token,
+            )
+
     def opened(self, opening: Opening) -> Iterable[Fact]:
         observed = opening.headers.get(self._header, "") if self._header else ""
         # An error page may come from anywhere, and set cookies of its own.

@@ -28,6 +28,9 @@ class SessionWitness:
     def token(self) -> str:
         return self._token
 
+    def holds(self) -> Iterable[Fact]:
+        return ()
+
     def opened(self, opening: Opening) -> Iterable[Fact]:
         session = opening.headers.get(self._header, "")
         # The error page of a server that does not know us may name a session of its own.
@@ -58,6 +61,9 @@ class NoResumption:
     @property
     def token(self) -> str:
         return self._token
+
+    def holds(self) -> Iterable[Fact]:
+        return ()
 
     def opened(self, opening: Opening) -> Iterable[Fact]:
         if self._began and opening.status == 200:

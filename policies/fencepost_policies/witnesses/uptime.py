@@ -31,6 +31,9 @@ class UptimeWitness:
     def token(self) -> str:
         return self._token
 
+    def holds(self) -> Iterable[Fact]:
+        return ()
+
     def opened(self, opening: Opening) -> Iterable[Fact]:
         return ()
 

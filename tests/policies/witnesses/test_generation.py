@@ -4,6 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fencepost_policies.control import Control
+from fencepost_policies.pattern import search_for
+from fencepost_policies.schemes.named import scheme_for
 from fencepost_policies.witness import Opening
 from fencepost_policies.witnesses.generation import GenerationWitness
 from fencepost_schemas.cursor import Cursor, Position
@@ -143,3 +146,100 @@ def test_a_secret_token_never_shows(first: str, second: str) -> None:
     shown = [fact.expected + fact.observed for fact in facts] + [witness.token]
     assert not [text for text in shown for secret in secrets if secret in text]
     assert not [text for text in shown if "s3cret" in text]
+
+
+URL = search_for("/sessions/(?P<gen>[^/]+)")
+
+
+def secret_cookie(name: str, header: str) -> list[Word]:
+    witness = GenerationWitness(cursor(digest_token("a")), cookie=name)
+    return words(list(witness.opened(Opening(200, {"set-cookie": header}))))
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("run=a; Path=/; HttpOnly", [EQUAL]),
+        ('run="a"', [EQUAL]),
+        ("run=b", [CHANGED]),
+        ("lang=en; Path=/, run=a; Secure", [EQUAL]),
+        ("other_run=b", []),
+        ("RUN=b", []),
+        ("run=", []),
+        ("", []),
+    ],
+)
+def test_a_cookie(header: str, expected: list[Word]) -> None:
+    """The one of that name, among as many as there are."""
+    assert expected == secret_cookie("run", header)
+
+
+@pytest.mark.parametrize(
+    ("url", "status", "expected"),
+    [
+        ("https://a.example/sessions/a/events?token=s3cret", 200, [EQUAL]),
+        ("https://b.example/sessions/b", 200, [CHANGED]),
+        ("https://a.example/login?next=/sessions/b", 200, []),
+        ("https://a.example/sessions/b", 503, []),
+        ("https://[", 200, []),
+        ("", 200, []),
+    ],
+)
+def test_the_final_url(url: str, status: int, expected: list[Word]) -> None:
+    """The path behind all redirects; an error page may be anywhere."""
+    witness = GenerationWitness(cursor(digest_token("a")), url=URL)
+    facts = list(witness.opened(Opening(status, {}, url=url)))
+    assert expected == words(facts)
+    assert not [fact for fact in facts if "s3cret" in fact.expected + fact.observed + witness.token]
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        (["a-7"], [EQUAL]),
+        (["b-7"], [CHANGED]),
+        (["a-7", "b-8"], [EQUAL, CHANGED]),
+        (["7"], [ABSENT]),
+    ],
+)
+def test_the_ids_name_the_generation(ids: list[str], expected: list[Word]) -> None:
+    """As their scheme reads them, event for event."""
+    witness = GenerationWitness(cursor("a"), scheme=scheme_for("integer", "gen-pos"))
+    frames = [Frame(data="{}", last_event_id=each, id_seen=True) for each in ids]
+    assert expected == [word for frame in frames for word in words(list(witness.arrived(frame)))]
+
+
+def test_the_first_id_of_a_connection() -> None:
+    """A priming id names it; in the middle of a connection no id is the first."""
+    prime = Frame(last_event_id="a", id_seen=True)
+    event = Frame(data="{}", last_event_id="6", id_seen=True)
+    witness = GenerationWitness(cursor("a"), first_id=True)
+    list(witness.opened(Opening(200, {})))
+    assert [EQUAL] == words([*witness.arrived(prime), *witness.arrived(event)])
+    other = GenerationWitness(cursor("a"), first_id=True)
+    list(other.opened(Opening(200, {})))
+    assert [CHANGED] == words(list(other.arrived(event)))
+    anew = GenerationWitness(cursor("a"), first_id=True)
+    assert [ABSENT] == words(list(anew.arrived(event)))
+    assert anew.token == ""
+
+
+def test_a_greeting_names_the_generation() -> None:
+    """In an event that is none of the source's, and in no other."""
+    control = Control(("hello",))
+    witness = GenerationWitness(cursor("a"), control=control, control_pointer="/epoch")
+    hello = Frame(event="hello", data='{"epoch":"a"}')
+    task = Frame(event="task", data='{"epoch":"b"}', last_event_id="6", id_seen=True)
+    facts = [*witness.noticed(hello), *witness.arrived(task)]
+    assert [EQUAL] == words(facts)
+    again = Frame(event="hello", data='{"epoch":"b"}')
+    assert [CHANGED] == words(list(witness.noticed(again)))
+
+
+def test_an_event_that_begins_a_generation() -> None:
+    """Its coming is enough, whether it counts as an event or not."""
+    witness = GenerationWitness(cursor("a"), begins=frozenset({"put"}))
+    begun = [(Finding.CONTRADICTS, Reason.GENERATION_BEGUN)]
+    assert begun == words(list(witness.noticed(Frame(event="put", data="{}"))))
+    assert words(list(witness.noticed(Frame(event="put")))) == []
+    assert words(list(witness.noticed(Frame(event="patch", data="{}")))) == []

@@ -2,8 +2,10 @@
 
 import pytest
 
+from fencepost_policies.control import Control
+from fencepost_policies.pattern import search_for
 from fencepost_policies.witness import Opening
-from fencepost_policies.witnesses.reset import REFUSALS, ResetWitness
+from fencepost_policies.witnesses.reset import REFUSALS, SHOWN_CHARS_MAX, ResetWitness
 from fencepost_schemas.cursor import Cursor, Position
 from fencepost_schemas.evidence import Facet, Finding
 from fencepost_schemas.reason import Reason
@@ -95,3 +97,55 @@ def test_no_reset_is_no_testimony() -> None:
     speaker = witness(Position("5"))
     assert list(speaker.opened(Opening(200, {}, asked="5"))) == []
     assert [fact for frame in ids("6", "7", None) for fact in speaker.arrived(frame)] == []
+
+
+def reasons(frame: Frame) -> list[Reason]:
+    speaker = ResetWitness(
+        None,
+        comments=(search_for("^:?410:"), search_for("lagged")),
+        codes=frozenset({"cursor_expired", "410"}),
+        pointer="/object/code",
+        coded=Control(("error", "message")),
+    )
+    return [fact.reason for fact in speaker.noticed(frame)]
+
+
+@pytest.mark.parametrize(
+    ("comments", "expected"),
+    [
+        ((":410: 410 Gone",), 1),
+        (("410: 410 Gone",), 1),
+        ((" 410: 410 Gone",), 0),
+        (("you lagged 3 events",), 1),
+        ((" ping", "lagged"), 1),
+        (("x" * 10**6 + "lagged",), 0),
+        ((), 0),
+    ],
+)
+def test_a_reset_comment(comments: tuple[str, ...], expected: int) -> None:
+    """Some servers say it nowhere else; only the beginning of a comment is looked at."""
+    assert [Reason.RESET_COMMENT] * expected == reasons(Frame(comments=comments))
+
+
+@pytest.mark.parametrize(
+    ("event", "data", "expected"),
+    [
+        ("error", '{"object":{"code":"cursor_expired"}}', 1),
+        ("error", '{"object":{"code":410}}', 1),
+        ("error", '{"object":{"code":"rate_limited"}}', 0),
+        ("task", '{"object":{"code":410}}', 0),
+        ("error", '{"object":410}', 0),
+        ("error", "410", 0),
+        ("error", "", 0),
+    ],
+)
+def test_a_reset_code(event: str, data: str, expected: int) -> None:
+    """A text or a number, in the events that the dialect names."""
+    assert [Reason.RESET_CODE] * expected == reasons(Frame(event=event, data=data))
+
+
+def test_a_record_shows_little_of_a_comment() -> None:
+    """It comes from a stranger."""
+    speaker = ResetWitness(None, comments=(search_for("gone"),))
+    (fact,) = speaker.noticed(Frame(comments=("gone" * 1_000,)))
+    assert len(fact.observed) == SHOWN_CHARS_MAX

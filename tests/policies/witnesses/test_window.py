@@ -2,6 +2,7 @@
 
 import pytest
 
+from fencepost_policies.control import Control
 from fencepost_policies.schemes.integer import Integer
 from fencepost_policies.schemes.opaque import Opaque
 from fencepost_policies.schemes.scheme import Scheme
@@ -76,3 +77,62 @@ def test_a_fact_speaks_of_completeness_and_shows_the_floor() -> None:
         "from 5000",
     )
     assert expected == heard(Position("4118"), INTEGER, "5000")
+
+
+def said(witness: WindowWitness, opening: Opening, *frames: Frame) -> list[tuple[Finding, Reason]]:
+    facts = [*witness.opened(opening), *(f for frame in frames for f in witness.noticed(frame))]
+    facts += witness.arrived(Frame(data="{}", last_event_id="6", id_seen=True))
+    return [(fact.finding, fact.reason) for fact in facts]
+
+
+AT_5 = Cursor("crm", "0001-aaaaaaaa", Standing.GENESIS, "l", "o", position=Position("5"))
+ASKED = Opening(200, {}, asked="5")
+HELLO = Control(("hello",))
+
+
+@pytest.mark.parametrize(
+    ("greetings", "expected"),
+    [
+        (['{"oldest":6}'], COVERS),
+        (['{"oldest":7}'], EXCEEDED),
+        (["{}", '{"oldest":"1"}', '{"oldest":9}'], COVERS),
+        (['{"oldest":"all"}'], ABSENT),
+        ([], ABSENT),
+    ],
+)
+def test_the_floor_in_a_greeting(greetings: list[str], expected: tuple[Finding, Reason]) -> None:
+    """The first one that names it; without any, the window is said to be absent at the event."""
+    witness = WindowWitness(AT_5, INTEGER, control=HELLO, floor="/oldest")
+    frames = [Frame(event="hello", data=data) for data in greetings]
+    assert [expected] == said(witness, ASKED, *frames)
+
+
+@pytest.mark.parametrize(
+    ("newest", "expected"), [("5", COVERS), ("105", COVERS), ("106", EXCEEDED), ('"x"', ABSENT)]
+)
+def test_so_many_events(newest: str, expected: tuple[Finding, Reason]) -> None:
+    """A hundred are held: with 105 as the newest, the oldest is 6, the very next one."""
+    witness = WindowWitness(AT_5, INTEGER, control=HELLO, newest="/newest", count=100)
+    assert [expected] == said(witness, ASKED, Frame(event="hello", data=f'{{"newest":{newest}}}'))
+
+
+@pytest.mark.parametrize(
+    ("away_s", "expected"),
+    [
+        (59.0, COVERS),
+        (60.0, COVERS),
+        (60.1, (Finding.SILENT, Reason.WINDOW_OUTLASTED)),
+        (None, ABSENT),
+    ],
+)
+def test_for_so_long(away_s: float | None, expected: tuple[Finding, Reason]) -> None:
+    """Held for a minute: who was away for less has missed nothing; beyond, nobody knows."""
+    witness = WindowWitness(AT_5, OPAQUE, age_s=60.0)
+    assert [expected] == said(witness, Opening(200, {}, "5", away_s=away_s))
+
+
+@pytest.mark.parametrize(("floor", "expected"), [("5", COVERS), ("6", EXCEEDED), ("1", COVERS)])
+def test_what_is_asked_for_has_to_be_there(floor: str, expected: tuple[Finding, Reason]) -> None:
+    """Where the source begins with the id that it is asked for, that one must be held, too."""
+    witness = WindowWitness(AT_5, INTEGER, header="x-floor", inclusive=True)
+    assert [expected] == said(witness, Opening(200, {"x-floor": floor}, "5"))

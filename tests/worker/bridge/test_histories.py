@@ -18,9 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fencepost.bridge.genesis import begin
-from fencepost.bridge.run import run_bridge
+from fencepost.bridge.run import follow_alone
 from fencepost.bridge.shelf import Shelf
 from fencepost.ports import Request, SourceUnreachable
+from fencepost.settings import Source
 from fencepost.testing.memory import MemoryBroker, MemoryConnection
 from fencepost.testing.simulator.loop import outside, run_virtual
 from fencepost.testing.simulator.world import SimulatedWorld
@@ -58,6 +59,7 @@ class Speech(msgspec.Struct, frozen=True):
         return {"scheme": self.scheme, **declared, **join}
 
 
+URL = "http://source.invalid/"
 Word = Literal["emit", "cut", "end", "restart", "wait"]
 
 
@@ -66,6 +68,8 @@ class Line:
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         self.status = 200
+        self.url = URL
+        self.own = True
         self.headers = {"content-type": "text/event-stream", **headers}
         self.open = True
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -125,6 +129,9 @@ class TruthfulSource:
                 line.put(b": beat\n\n")
 
     # --- the transport
+    def of(self, name: str, source: Source) -> "TruthfulSource":
+        return self
+
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[Line]:
         held = [one for one in self.emitted if one.epoch == self._epoch][-self.speech.window :]
@@ -185,7 +192,7 @@ async def play(speech: Speech, history: list[tuple[Word, int]], chance: Random) 
         "quiet_s": QUIET_S if speech.renews else 0.0,
         "connection_age_s": 3 * QUIET_S if speech.renews else 0.0,
     }
-    sources = {"orders": {"url": "http://source.invalid/", "keys": "durable", "key": "/k"}}
+    sources = {"orders": {"url": URL, "keys": "durable", "key": "/k"}}
     sources["orders"]["plain"] = speech.plain()  # type: ignore[assignment]
     configured = make_settings("nats://nobody.invalid", sources, bridge=bridge)
     broker = MemoryBroker(configured.broker.prefix, chance)
@@ -195,7 +202,7 @@ async def play(speech: Speech, history: list[tuple[Word, int]], chance: Random) 
     subjects = Subjects(configured.broker.prefix)
     await begin(Shelf(connection, subjects), "orders", "earliest", "ledger", world)
     outside(source.beat_for_ever())
-    running = outside(run_bridge(configured, configured.sources, connection, source, world))
+    running = outside(follow_alone(configured, configured.sources, connection, source, world))
     source.emit(3)
     await asyncio.sleep(1.0)
     for word, number in history:

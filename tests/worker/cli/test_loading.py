@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.cli.loading import load_app
+from fencepost.cli.loading import load_app, with_app_dialects
 from fencepost.errors import UsageError
+from fencepost.settings_file import load_settings
+from fencepost_policies.dialects.described import Dialect
+from fencepost_policies.dialects.named import NAMED
 
 APP = "from fencepost import Fencepost\napp = Fencepost('shop')\n"
 HANDLER = "@app.on('task')\nasync def charge(task: dict[str, str]) -> None: ...\n"
@@ -67,3 +70,30 @@ def test_an_app_that_is_wrong(tmp_path: Path, reference: str, text: str, expecte
     with pytest.raises(UsageError) as wrong:
         load_app(reference)
     assert expected in str(wrong.value)
+
+
+SPOKEN = 'app = "shop:app"\n[sources.a]\nurl = "http://127.0.0.1/"\nkeys = "durable"\nkey = "/k"\n'
+POLICY = (
+    "from fencepost_policies.dialects.described import Dialect\n"
+    "app.policy(Dialect(scheme='ulid'), name='ours')\n"
+)
+
+
+def test_a_dialect_is_found_in_the_app(tmp_path: Path) -> None:
+    """A bridge imports the app for it; where nothing needs the app, it does not."""
+    (tmp_path / "shop.py").write_text(APP + HANDLER + POLICY, "utf-8")
+    (tmp_path / "fencepost.toml").write_text(SPOKEN + 'dialect = "ours"\n', "utf-8")
+    settings = with_app_dialects(load_settings(None, {}, {}))
+    assert Dialect(scheme="ulid") == settings.sources["a"].speech
+
+    (tmp_path / "fencepost.toml").write_text(SPOKEN + 'dialect = "nchan"\n', "utf-8")
+    (tmp_path / "shop.py").write_text("1/0\n", "utf-8")
+    assert NAMED["nchan"] is with_app_dialects(load_settings(None, {}, {})).sources["a"].speech
+
+
+def test_a_dialect_that_the_app_does_not_bring_is_unknown(tmp_path: Path) -> None:
+    """It is told before anything is connected to."""
+    (tmp_path / "shop.py").write_text(APP + HANDLER, "utf-8")
+    (tmp_path / "fencepost.toml").write_text(SPOKEN + 'dialect = "ours"\n', "utf-8")
+    with pytest.raises(UsageError, match=r"sources\.a\.dialect: there is no dialect 'ours'"):
+        with_app_dialects(load_settings(None, {}, {}))

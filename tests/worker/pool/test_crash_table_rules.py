@@ -217,7 +217,7 @@ async def is_handed_out_while_it_runs(life: Life) -> None:
 
 
 def without_patience(patch: pytest.MonkeyPatch) -> None:
-    def hasty(stream: str, name: str, subjects: Any, ack_wait_s: float, *more: int) -> ConsumerPlan:
+    def hasty(stream: str, name: str, subjects: Any, ack_wait_s: float, *more: Any) -> ConsumerPlan:
         return ConsumerPlan(stream, name, subjects, 0.2, *more)
 
     patch.setattr("fencepost.pool.intake.ConsumerPlan", hasty)

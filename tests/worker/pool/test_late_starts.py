@@ -9,6 +9,7 @@ from fencepost import Context, Fencepost
 from fencepost.pool.ask import Desk
 from fencepost.pool.clock import BrokerClock
 from fencepost.pool.drive import Driver
+from fencepost.pool.emit import Emissions
 from fencepost.pool.leases import Leases
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.work import Ruled, make_work
@@ -90,8 +91,19 @@ def play() -> Play:
         ledger, pool = SlowLedger(time, takes_ms), Pool(lease_s=LEASE_MS / 1000)
         clock = BrokerClock(time)
         leases = Leases(pool, clock)
+        emissions = Emissions(app.name, connection, subjects, {}, time, nothing_reached)
         driver = Driver(
-            app, ledger, leases, desk, subjects, pool, clock, time, "me", nothing_reached
+            app,
+            ledger,
+            leases,
+            desk,
+            emissions,
+            subjects,
+            pool,
+            clock,
+            time,
+            "me",
+            nothing_reached,
         )
         arrived = event()
         held = Held("", {}, arrived.payload, app.name, "")

@@ -3,11 +3,24 @@
 from fencepost import Context, Fencepost
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost_schemas.limits import DOUBTS_IN_A_ROW_MAX
-from fencepost_schemas.question import QuestionKind, desk_of
+from fencepost_schemas.question import QuestionKind
 from fencepost_schemas.row import State
-from fencepost_schemas.subject import QUESTIONS
+from fencepost_schemas.subject import QUESTIONS, app_source
 from kit.house import House, house
-from kit.pool import SOURCE, Runs, event, publish, questions, see_questions, settle, states, working
+from kit.pool import (
+    SOURCE,
+    Runs,
+    doubtful,
+    event,
+    publish,
+    publish_seam,
+    questions,
+    rule,
+    see_questions,
+    settle,
+    states,
+    working,
+)
 from kit.wait import until
 
 ONE_BY_ONE = {"slots": 1}
@@ -32,7 +45,7 @@ def app_that_breaks(runs: Runs, mended: list[bool], spared: str = "") -> Fencepo
 
 
 async def waiting(home: House, question: str) -> list[str]:
-    under = home.subjects.held_under(desk_of("shop"), question)
+    under = home.subjects.held_under(app_source("shop"), question)
     found = [one async for one in home.connection.scan(QUESTIONS, under)]
     return [one.subject for one in found if b'"handler":"charge"' in one.payload]
 
@@ -106,6 +119,31 @@ async def test_an_answer_before_the_event_is_safe_is_not_overlooked(
             assert [] == await waiting(home, pause.id)
 
 
+async def test_what_comes_again_under_a_key_does_not_take_the_place_of_what_is_held(
+    broker: EmbeddedBroker,
+) -> None:
+    """The same task from a generation that is discarded meanwhile: the good one is still run."""
+    runs, mended = Runs(), list[bool]()
+    async with house(broker, SOURCE, pool=ONE_BY_ONE) as home:
+        await home.init()
+        await publish(home, *(event(key) for key in MANY[:5]))
+        async with working(home, app_that_breaks(runs, mended)):
+            [pause] = await see_questions(home, 1, QuestionKind.PAUSE)
+            await settle(home)
+            await publish_seam(home)
+            # The other handler asks about the seam, as it has not seen the new task before.
+            await publish(home, event("twice"), doubtful("twice"), doubtful("new", "2"))
+            await settle(home)
+            assert 3 == len(await waiting(home, pause.id))
+            await rule(home, "discard")
+            mended.append(True)
+            await home.book.answer(pause.id, "resume", "eve")
+            await until(lambda: '{"k":"twice"}' in runs.keys, "the good one to be run")
+            await settle(home)
+            assert [] == await waiting(home, pause.id)
+        assert State.APPLIED is (await states(home))["k:twice"]
+
+
 async def test_one_success_in_between_begins_the_count_anew(broker: EmbeddedBroker) -> None:
     """Four, one that goes well, and four again are no row of five."""
     runs, mended = Runs(), list[bool]()
@@ -118,9 +156,3 @@ async def test_one_success_in_between_begins_the_count_anew(broker: EmbeddedBrok
         assert [] == await questions(home, QuestionKind.PAUSE)
         assert 8 == len(await questions(home, QuestionKind.DOUBT))
         assert State.APPLIED is (await states(home))["k:good"]
-
-
-def test_the_longest_name_of_an_app_has_a_desk() -> None:
-    """It is cut where a subject ends."""
-    assert "app-shop" == desk_of("shop")
-    assert 32 == len(desk_of("a" * 32))

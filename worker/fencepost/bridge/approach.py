@@ -4,13 +4,15 @@ All of them are closed with the stack that they are opened on; which of them is 
 here, and what it means is the judge's.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 
 from fencepost.bridge.attempt import Attempt, Heard
 from fencepost.bridge.lineage import Lineage
-from fencepost.ports import Door, SourceUnreachable
+from fencepost.bridge.pace import Pace
+from fencepost.ports import Door, SourceUnreachable, World
 from fencepost.settings import Source
 from fencepost_policies.overlap import Ask
 from fencepost_policies.reply import Reading, Reply, read_reply
@@ -44,15 +46,23 @@ class Approach:
         door: Door,
         lineage: Lineage,
         overlap_s: float,
+        event_s: float,
+        world: World,
         reached: Callable[[str], None],
     ) -> None:
+        self.heard_s: float | None = None
+        """When the connection that was judged last still brought something (time of the loop)."""
         self.spoke = False
         """True once the source has answered with a stream in this process."""
+        self.opened_s: float | None = None
+        """When the source last answered with a stream."""
         self._source = source
         self._speech = source.speech
         self._door = door
         self._lineage = lineage
         self._overlap_s = overlap_s
+        self._event_s = event_s
+        self._world = world
         self._reached = reached
 
     async def open(
@@ -76,20 +86,33 @@ class Approach:
         response = await line.enter_async_context(self._door.open(cursor, asked))
         self._lineage.keep_session(self._door.session)
         self._reached("opened")
-        facts = hearing.opened(Opening(response.status, response.headers, asked))
-        reset = any(fact.reason is Reason.RESET_STATUS for fact in facts)
-        reading = read_reply(response.status, response.headers, asked=bool(asked), reset=reset)
+        withheld = bool(asked) and not response.own
+        asked = asked if response.own else ""
+        away_s = asyncio.get_running_loop().time() - self.heard_s if self.heard_s else None
+        opening = Opening(
+            response.status, response.headers, asked, response.url, withheld, away_s=away_s
+        )
+        facts = hearing.opened(opening)
+        reading = read_reply(
+            response.status,
+            response.headers,
+            asked=bool(asked),
+            reset=any(fact.reason is Reason.RESET_STATUS for fact in facts),
+            renewable=self._source.credentials is not None,
+        )
         if reading.reply is not Reply.STREAM:
             raise TurnedAway(reading, hearing)
         self.spoke = True
+        self.opened_s = self._world.monotonic_s()
         decoder = Decoder(
             asked,
             line_bytes_max=self._source.line_bytes_max,
             event_bytes_max=self._source.event_bytes_max,
         )
         answer = self._door.answer if self._door.answers else None
+        pace = Pace(self._event_s)
         attempt = Attempt(
-            response, line, decoder, speech, hearing, ask, asked, answer, self._reached
+            response, line, decoder, speech, hearing, ask, asked, answer, pace, self._reached
         )
         stack.push_async_callback(attempt.close)
         return attempt
@@ -129,6 +152,9 @@ class Approach:
             last_heard = attempt.hearing
             # Some servers answer a position that they do not know with nothing, and an end.
             refused_softly = heard is Heard.ENDED and attempt.barren
+            if not last_chance and _refused_in_stream(attempt.hearing):
+                # Others say so in the stream; one that holds little may still have a later mark.
+                heard = Heard.MISSED
             over = heard in (Heard.READY, Heard.ENDED) and not refused_softly
             if missed is None and (last_chance or over):
                 return attempt, heard
@@ -202,6 +228,12 @@ def merged(first: list[Frame], second: list[Frame]) -> list[Frame]:
             alone = []
             taken = at + 1
     return [*merged, *second[taken:], *alone]
+
+
+def _refused_in_stream(hearing: Hearing) -> bool:
+    """Return True if a reset came in the place of what was owed."""
+    said = (Reason.RESET_EVENT, Reason.RESET_EMPTY_ID)
+    return hearing.overlap.owing and any(fact.reason in said for fact in hearing.facts)
 
 
 def _start_of(cursor: Cursor) -> str:

@@ -6,13 +6,16 @@ bound the source waits.
 """
 
 import asyncio
+import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from enum import StrEnum
 
+from fencepost.bridge.pace import Pace
+from fencepost.errors import SourceStopped
 from fencepost.ports import SourceResponse, SourceUnreachable
-from fencepost_policies.dialects.dialect import Dialect
+from fencepost_policies.dialects.dialect import Speech
 from fencepost_policies.overlap import Ask
 from fencepost_policies.witness import Hearing, contradiction
 from fencepost_schemas.evidence import Fact
@@ -23,6 +26,11 @@ from fencepost_schemas.limits import (
     READ_AHEAD_FRAMES_MAX,
 )
 from fencepost_schemas.sse import Decoder, Frame, SseLimitExceeded
+
+RETRY_MS_MAX = 24 * 3600 * 1000
+
+WAITED_S = 0.1
+"""Whoever waited for so long had nothing left that came before."""
 
 
 class Heard(StrEnum):
@@ -46,11 +54,12 @@ class Attempt:
         response: SourceResponse,
         line: AsyncExitStack,
         decoder: Decoder,
-        dialect: Dialect,
+        dialect: Speech,
         hearing: Hearing,
         ask: Ask | None,
         asked: str,
         answer: Callable[[Frame], Awaitable[None]] | None,
+        pace: Pace,
         reached: Callable[[str], None],
     ) -> None:
         self.hearing = hearing
@@ -59,10 +68,16 @@ class Attempt:
         self.held: list[Frame] = []
         self.skip_ids: frozenset[str] = frozenset()
         """Ids of events that another connection has brought already."""
+        self.finished = False
+        """True once the source has said that nothing will ever follow."""
+        self.heard_s: float | None = None
+        """A time (of the loop) at which the connection surely went on, as late as can be said."""
         self.decoder = decoder
         self._line = line
         self._dialect = dialect
+        self._reading = dialect.reading(ask)
         self._answer = answer
+        self._pace = pace
         self._reached = reached
         self._held_bytes = 0
         self._replayed = False
@@ -70,7 +85,7 @@ class Attempt:
         self._frames_bytes = 0
         self._changed = asyncio.Condition()
         self._ended = False
-        self._failure: SourceUnreachable | SseLimitExceeded | None = None
+        self._failure: SourceUnreachable | SseLimitExceeded | SourceStopped | None = None
         self._reader = asyncio.create_task(self._read(response))
 
     async def close(self) -> None:
@@ -164,6 +179,13 @@ class Attempt:
             self._held_bytes += len(frame.data)
 
     @property
+    def retry_s(self) -> float | None:
+        """How long the source wants us to wait before the next connection, if it says so."""
+        retry = self.decoder.retry
+        # The number may have hundreds of digits, more than a float can hold.
+        return None if retry is None else min(retry, RETRY_MS_MAX) / 1000
+
+    @property
     def barren(self) -> bool:
         """True where the connection came to a proper end, and brought no event at all."""
         proper = self._ended and self._failure is None and not self._frames
@@ -240,23 +262,44 @@ class Attempt:
     async def _read(self, response: SourceResponse) -> None:
         """Read ahead, within bounds, until the connection ends."""
         try:
+            await self._read_frames(response)
+        except SourceUnreachable as broken:
+            self._failure = broken
+        # A dialect may be the user's own code. Whatever it raises is told to whoever reads on; if
+        # it ended this task alone, the connection would look silent for ever.
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            self._failure = SourceStopped(
+                f"its dialect raised {type(error).__name__} in {place.name}, "
+                f"{place.filename} line {place.lineno}: mend the dialect"
+            )
+        async with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    async def _read_frames(self, response: SourceResponse) -> None:
+        loop = asyncio.get_running_loop()
+        waits_since_s = loop.time()
+        try:
             async for chunk in response.chunks():
+                if loop.time() - waits_since_s >= WAITED_S:
+                    self.heard_s = waits_since_s
                 frames = self.decoder.feed(chunk)
                 if self._answer is not None:
                     for frame in frames:
                         await self._answer(frame)
                 await self._add(frames)
+                # What is not read because nobody takes it is not the source's delay.
+                waits_since_s = loop.time()
+                self._pace.look(frames, unfinished=self.decoder.unfinished, now_s=waits_since_s)
         except SseLimitExceeded as exceeded:
             await self._add(exceeded.frames)
             self._failure = exceeded
-        except SourceUnreachable as broken:
-            self._failure = broken
-        async with self._changed:
-            self._ended = True
-            self._changed.notify_all()
 
-    async def _add(self, frames: Sequence[Frame]) -> None:
+    async def _add(self, sent: Sequence[Frame]) -> None:
+        frames = self._reading.read(sent)
         async with self._changed:
+            self.finished = self.finished or any(self._dialect.ends(frame) for frame in frames)
             self._frames.extend(frames)
             self._frames_bytes += sum(_size(frame) for frame in frames)
             self._changed.notify_all()

@@ -4,14 +4,10 @@ from fencepost.ports import Message
 from fencepost.settings import Source
 from fencepost_policies.keys import key_in
 from fencepost_schemas.cursor import Cursor
-from fencepost_schemas.event import ClassifiedEvent, fingerprint_of, headers_of
-from fencepost_schemas.limits import KIB
+from fencepost_schemas.event import ClassifiedEvent, bytes_carried, fingerprint_of, headers_of
 from fencepost_schemas.sse import Frame
 from fencepost_schemas.standing import Standing
 from fencepost_schemas.subject import Subjects, lane_of
-
-DESK_BYTES = 8 * KIB
-"""Room for what a question says beside the event that it carries."""
 
 
 def classify(
@@ -31,10 +27,11 @@ def classify(
         fingerprint=fingerprint_of(payload),
         time=time,
         payload=payload,
-        key=key_in(source.key, payload) if source.key else None,
+        key=key_in(source.key_pointer, payload) if source.key_pointer else None,
         key_scope=source.keys,
         namespace=source.namespace or cursor.source,
         size=len(payload),
+        snapshot=frame.snapshot,
     )
 
 
@@ -46,15 +43,9 @@ def message_of(event: ClassifiedEvent, subjects: Subjects, bytes_max: int) -> Me
     """
     headers = headers_of(event)
     payload = event.payload
-    if _wire_bytes(headers, payload) > bytes_max:
+    if bytes_carried(headers, payload) > bytes_max:
         headers = {**headers, "ce-withheld": "too_large", "ce-size": str(len(payload))}
         payload = b""
     lane = lane_of(event.key if event.key is not None else event.position)
     subject = subjects.event(event.source, event.generation, event.standing, lane)
     return Message(subject, payload, headers)
-
-
-def _wire_bytes(headers: dict[str, str], payload: bytes) -> int:
-    """Return how large the event becomes wherever it goes: a question carries it in base64."""
-    in_headers = sum(map(len, headers)) + sum(map(len, headers.values())) + 8 * len(headers)
-    return in_headers + DESK_BYTES + -(-len(payload) // 3) * 4

@@ -21,7 +21,8 @@ from fencepost.bridge.attempt import Attempt, Heard
 from fencepost.bridge.lineage import Lineage
 from fencepost.bridge.renewal import Renewal
 from fencepost.bridge.shelf import Shelf, nothing_reached
-from fencepost.errors import Denied, SourceStopped, Unreachable
+from fencepost.bridge.strikes import Strikes
+from fencepost.errors import Denied, SourceStopped, Unreachable, first_of
 from fencepost.ports import Door, SourceUnreachable, World
 from fencepost.settings import Bridge, Source
 from fencepost.telemetry import CONNECT, tracer
@@ -29,9 +30,8 @@ from fencepost_policies.judge import judge
 from fencepost_policies.overlap import Ask
 from fencepost_policies.renewal import Due, Watch, age_bounds
 from fencepost_policies.reply import Reply
-from fencepost_policies.retry import wait_bounds
+from fencepost_policies.retry import asked_bounds, wait_bounds
 from fencepost_policies.witness import Hearing
-from fencepost_schemas.cursor import sendable
 from fencepost_schemas.evidence import Evidence
 from fencepost_schemas.limits import SILENT_PROBES_MAX
 from fencepost_schemas.reason import Reason
@@ -39,8 +39,6 @@ from fencepost_schemas.sse import Frame, SseLimitExceeded
 from fencepost_schemas.standing import Standing
 
 log = logging.getLogger("fencepost.bridge")
-
-RETRY_MS_MAX = 24 * 3600 * 1000
 
 
 class Ending(StrEnum):
@@ -80,14 +78,15 @@ class Follower:
         self._idle_touch_s = idle_touch_s
         self._reached = reached
         self._lineage = Lineage(name, source, shelf, world, owner, reached)
-        self._approach = Approach(source, door, self._lineage, settings.overlap_s, reached)
+        self._approach = Approach(
+            source, door, self._lineage, settings.overlap_s, settings.event_s, world, reached
+        )
         self._renewal = Renewal(self._approach, self._lineage, source)
         self._quiet_at: tuple[str, int] | None = None
         """How far we were when a quiet source was resumed anew: once is enough for one silence."""
         self._tries = 0
         self._silences = 0
-        self._strikes = 0
-        self._struck_at: tuple[str, int] | None = None
+        self._strikes = Strikes()
         self._retry_s = 0.0
         self._wait_s = 0.0
         self._refused: Hearing | None = None
@@ -102,12 +101,12 @@ class Follower:
                 group.create_task(self._touch_while_idle())
                 await self._connect_for_ever()
         except BaseExceptionGroup as together:
-            raise _first(together) from None
+            raise first_of(together) from None
 
     async def _connect_for_ever(self) -> None:
         while True:
             await self._lineage.outbox.drained()
-            began_s = self._world.monotonic_s()
+            self._approach.opened_s = None
             before = self._lineage.progress
             ending = await self._connect_once()
             after = self._lineage.progress
@@ -118,10 +117,15 @@ class Follower:
             # A server that begins afresh each time brings events each time, the same ones: only a
             # lineage that goes on is health.
             went_on = after[0] == before[0] and after != before
-            lasted = self._world.monotonic_s() - began_s >= self._settings.healthy_s
-            if went_on or lasted:
+            if went_on or self._was_healthy():
                 self._tries = 0
             await self._wait()
+
+    def _was_healthy(self) -> bool:
+        """Return True where a stream was open for a while, not where its opening took as long."""
+        opened_s = self._approach.opened_s
+        now_s = self._world.monotonic_s()
+        return opened_s is not None and now_s - opened_s >= self._settings.healthy_s
 
     async def _connect_once(self) -> Ending:
         """Connect, and say how it ended; raise only what stops the source for good."""
@@ -132,6 +136,7 @@ class Follower:
             return self._turn_away(away)
         except SourceUnreachable as error:
             log.warning("%s: the source %s", self.name, error)
+            self._wait_s = error.wait_s
         except Denied:
             raise
         except Unreachable as error:
@@ -144,14 +149,11 @@ class Follower:
     async def _wait(self) -> None:
         """Wait before the next connection, longer after each one that brought nothing."""
         self._tries += 1
-        bounds = wait_bounds(
-            self._tries,
-            first_s=self._settings.retry_first_s,
-            longest_s=self._settings.retry_longest_s,
-        )
-        asked_s = min(max(self._retry_s, self._wait_s), self._settings.retry_longest_s)
+        longest_s = self._settings.retry_longest_s
+        own = wait_bounds(self._tries, first_s=self._settings.retry_first_s, longest_s=longest_s)
+        bounds = asked_bounds(own, retry_s=self._retry_s, after_s=self._wait_s, longest_s=longest_s)
         self._wait_s = 0.0
-        await asyncio.sleep(max(asked_s, self._world.draw_s(bounds)))
+        await asyncio.sleep(self._world.draw_s(bounds))
 
     async def _touch_while_idle(self) -> None:
         """Rewrite the cursor of a quiet source, well before the stream's age drops it."""
@@ -167,7 +169,7 @@ class Follower:
         await self._lineage.look_for_ruling()
         cursor = self._lineage.cursor
         asks: tuple[Ask, ...] = ()
-        if refused is None and self._approach.in_session():
+        if refused is None and not cursor.fresh and self._approach.in_session():
             published = await self._lineage.published_since_join()
             asks = self.source.speech.asks(cursor, published)
         given_up = self._silences >= SILENT_PROBES_MAX
@@ -195,6 +197,7 @@ class Follower:
                     # cursor that we have is worth more than an empty one.
                     self._remember_retry(attempt)
                     attempt.check()
+                    self._stop_if_finished(attempt)
                     return Ending.CLOSED
                 self._judge(attempt)
                 return await self._go_on(attempt, stack.pop_all())
@@ -215,9 +218,16 @@ class Follower:
         if attempt.hearing.ended():
             self._refused = attempt.hearing
             return Heard.ENDED
+        if not attempt.held:
+            self._stop_if_finished(attempt)
         if attempt.hearing.overlap.owing:
             return Heard.SILENT
         return Heard.READY if attempt.held else Heard.ENDED
+
+    def _stop_if_finished(self, attempt: Attempt) -> None:
+        """Raise SourceStopped where the source has said that nothing will ever follow."""
+        if attempt.finished:
+            raise SourceStopped(f"{self.name}: the source has ended; nothing more will come of it")
 
     def _was_silent(self) -> Ending:
         self._silences += 1
@@ -274,7 +284,6 @@ class Follower:
         late = covered.late if covered is not None and verdict.kind is Standing.RESUMED else 0
         self._lineage.pass_late(held[:late])
         for frame in held[late:]:
-            self._look_at_id(frame)
             self._lineage.pass_on(frame)
 
     async def _go_on(self, attempt: Attempt, stack: AsyncExitStack) -> Ending:
@@ -306,7 +315,9 @@ class Follower:
                     self._judge(attempt)
                 judged = self._lineage.progress
                 watch = self._watch()
+            self._stop_if_finished(attempt)
         finally:
+            self._approach.heard_s = attempt.heard_s
             self._remember_retry(attempt)
             self._remember_reset(attempt.hearing)
             await stack.aclose()
@@ -349,15 +360,14 @@ class Follower:
         hearing, cursor = attempt.hearing, self._lineage.cursor
         if not attempt.wanted(frame):
             hearing.reopened(attempt.noticed(frame), cursor, event=False)
+            self._lineage.pass_over(frame)
             return
-        self._look_at_id(frame)
         facts = hearing.arrived(frame)
         against = hearing.reopened(facts, cursor, event=frame.data is not None)
         if against is not None:
             self._judge_again(against, frame, attempt)
-        elif hearing.repeat:
-            return
-        self._lineage.pass_on(frame)
+        if against is not None or not hearing.repeat:
+            self._lineage.pass_on(frame)
 
     def _judge_again(self, against: Evidence, frame: Frame, attempt: Attempt) -> None:
         """Turn the lineage in the middle of a connection: from this event on it is another one."""
@@ -373,44 +383,21 @@ class Follower:
             self._refused = self.source.speech.hearing(self._lineage.cursor)
             self._refused.gave_up(hearing.unsettled)
 
-    def _look_at_id(self, frame: Frame) -> None:
-        if frame.id_seen and frame.last_event_id and not sendable(frame.last_event_id):
-            log.error(
-                "%s: the source sent an id of %d characters that no request can send back; "
-                "a break right behind it will be unverifiable: mend the source's ids",
-                self.name,
-                len(frame.last_event_id),
-            )
-
     def _remember_retry(self, attempt: Attempt) -> None:
-        if attempt.decoder.retry is not None:
-            # The number may have hundreds of digits, more than a float can hold.
-            self._retry_s = min(attempt.decoder.retry, RETRY_MS_MAX) / 1000
+        if attempt.retry_s is not None:
+            self._retry_s = attempt.retry_s
 
     def _strike(self, exceeded: SseLimitExceeded) -> None:
         """Count an oversized line or event; one that stays in the way stops the source."""
-        place = self._lineage.progress
-        self._strikes = self._strikes + 1 if place == self._struck_at else 1
-        self._struck_at = place
-        text = (
-            f"{self.name}: the source sent more than {exceeded.bytes_max} bytes in one "
-            f"{exceeded.limit}"
-        )
-        if self._strikes >= self._settings.strikes_max:
+        text = f"{self.name}: the source sent more than {exceeded.bytes_max} bytes in one"
+        count = self._strikes.count(self._lineage.progress)
+        if count >= self._settings.strikes_max:
             raise SourceStopped(
-                f"{text}, {self._strikes} times at the same place: raise "
+                f"{text} {exceeded.limit}, {count} times at the same place: raise "
                 f"sources.{self.name}.{exceeded.limit}_bytes_max, or mend the source"
             )
-        log.error("%s; connection dropped, nothing is lost, trying again", text)
+        log.error("%s %s; dropped, nothing is lost, trying again", text, exceeded.limit)
 
 
 def _now_s() -> float:
     return asyncio.get_running_loop().time()
-
-
-def _first(together: BaseExceptionGroup) -> BaseException:
-    """Return the first error in a group, however deep the groups are nested."""
-    error: BaseException = together
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -19,7 +19,7 @@ from fencepost.settings import Source
 from fencepost_policies.cover import Covered, anchored, begun, join_gap, joined, owed_since
 from fencepost_policies.lineage import place, turn
 from fencepost_policies.overlap import data_digest, digest_of, remember
-from fencepost_schemas.cursor import Cursor, Mark, Position
+from fencepost_schemas.cursor import Cursor, Mark, Position, sendable
 from fencepost_schemas.limits import COVER_EVENTS_MAX
 from fencepost_schemas.question import Ruling
 from fencepost_schemas.sse import Frame
@@ -215,6 +215,7 @@ class Lineage:
         """Move the lineage on by one event, which will be stored with it."""
         if frame.data is None:
             return
+        self._look_at_id(frame)
         position = place(self.cursor.position, frame)
         mark = Mark(position, digest_of(frame, self._source.speech.volatile))
         moved = msgspec.structs.replace(
@@ -225,6 +226,22 @@ class Lineage:
         )
         self.cursor = anchored(moved, mark)
         self._store(frame, self.cursor)
+
+    def _look_at_id(self, frame: Frame) -> None:
+        if frame.id_seen and frame.last_event_id and not sendable(frame.last_event_id):
+            log.error(
+                "%s: the source sent an id of %d characters that no request can send back; "
+                "a break right behind it will be unverifiable: mend the source's ids",
+                self.name,
+                len(frame.last_event_id),
+            )
+
+    def pass_over(self, frame: Frame) -> None:
+        """Take note of what is no event; a move of the position is stored with what comes next."""
+        if self._source.speech.advances(frame):
+            position = place(self.cursor.position, frame)
+            if not position.ordinal:
+                self.cursor = msgspec.structs.replace(self.cursor, position=position)
 
     def _store(self, frame: Frame, place_of: Cursor) -> None:
         """Have a frame stored as the event where `place_of` stands, and our cursor with it."""

@@ -11,21 +11,16 @@ from typing import Any
 
 import msgspec
 
-from fencepost.ports import Request, SourceResponse, SourceUnreachable, Transport, World
+from fencepost.mcp_calls import CLIENT, meta_of, negotiated, result_of, session_headers
+from fencepost.ports import Request, SourceResponse, SourceUnreachable, Way, World
 from fencepost.settings import Source
 from fencepost_policies.dialects.mcp import SESSION_HEADER, request_in
+from fencepost_policies.reply import retry_after_s
 from fencepost_schemas.cursor import Cursor
-from fencepost_schemas.limits import EVENT_BYTES_MAX
-from fencepost_schemas.sse import Decoder, Frame
+from fencepost_schemas.sse import Frame
 
 log = logging.getLogger("fencepost.bridge")
 
-CLIENT = {"name": "fencepost", "version": "1"}
-VERSION_HEADER = "MCP-Protocol-Version"
-BEFORE_VERSION_HEADER = "2025-03-26"
-VERSION_META = "io.modelcontextprotocol/protocolVersion"
-INFO_META = "io.modelcontextprotocol/clientInfo"
-CAPABILITIES_META = "io.modelcontextprotocol/clientCapabilities"
 NOT_FOUND = 404
 BAD_REQUEST = 400
 
@@ -35,14 +30,12 @@ class McpDoor:
 
     answers = True
 
-    def __init__(
-        self, source: Source, headers: dict[str, str], transport: Transport, world: World
-    ) -> None:
+    def __init__(self, source: Source, headers: dict[str, str], way: Way, world: World) -> None:
         self.session = ""
         self._source = source
         self._speech = source.mcp
         self._headers = headers
-        self._transport = transport
+        self._way = way
         self._world = world
         self._gone = False
         self._version: str = source.mcp.protocol
@@ -57,7 +50,7 @@ class McpDoor:
         nothing else that they could refuse.
         """
         if not self._speech.resumable:
-            async with self._transport.open(self._listen()) as response:
+            async with self._way.open(self._listen()) as response:
                 yield response
             return
         self.session = self.session or cursor.session
@@ -96,8 +89,8 @@ class McpDoor:
         """Return the opening of the session's stream, or of the call's where one is followed."""
         call = self._speech.call
         if call is not None and not asked and cursor.fresh:
-            return self._transport.open(self._request(self._message(call)))
-        return self._transport.open(Request("GET", self._source.url, self._with_session(), asked))
+            return self._way.open(self._request(self._message(call)))
+        return self._way.open(Request("GET", self._source.url, self._with_session(), asked))
 
     async def _begin(self) -> None:
         """Make a session; one that was not made whole is not kept."""
@@ -117,23 +110,21 @@ class McpDoor:
         }
         message = self._message({"method": "initialize", "params": params})
         self._version = ""
-        async with self._transport.open(self._request(message)) as response:
+        async with self._way.open(self._request(message)) as response:
             if response.status != 200:
-                raise SourceUnreachable(f"answered initialize with {response.status}")
+                raise _refusal("initialize", response)
             self.session = response.headers.get(SESSION_HEADER, "")
-            self._version = await _negotiated(response) or self._speech.protocol
+            self._version = await negotiated(response) or self._speech.protocol
         await self._post({"jsonrpc": "2.0", "method": "notifications/initialized"})
         for request in self._speech.requests:
             await self._post(self._message(request))
 
     async def _post(self, message: dict[str, Any]) -> None:
-        async with self._transport.open(self._request(message)) as response:
+        async with self._way.open(self._request(message)) as response:
             if response.status not in (200, 202):
-                raise SourceUnreachable(
-                    f"answered {message.get('method', 'a reply')} with {response.status}"
-                )
+                raise _refusal(message.get("method", "a reply"), response)
             if "id" in message and "method" in message:
-                await _result(response)
+                await result_of(response)
 
     def _listen(self) -> Request:
         message = self._message(
@@ -141,11 +132,7 @@ class McpDoor:
                 "method": "subscriptions/listen",
                 "params": {
                     "notifications": self._speech.notifications,
-                    "_meta": {
-                        VERSION_META: self._speech.protocol,
-                        INFO_META: CLIENT,
-                        CAPABILITIES_META: {},
-                    },
+                    "_meta": meta_of(self._speech.protocol),
                 },
             }
         )
@@ -166,59 +153,9 @@ class McpDoor:
         return Request("POST", self._source.url, headers, "", msgspec.json.encode(message))
 
     def _with_session(self) -> dict[str, str]:
-        headers = dict(self._headers)
-        if self._version not in ("", BEFORE_VERSION_HEADER):
-            headers[VERSION_HEADER] = self._version
-        if self.session:
-            headers[SESSION_HEADER] = self.session
-        return headers
+        return {**self._headers, **session_headers(self._version, self.session)}
 
 
-class _Result(msgspec.Struct):
-    protocol_version: str = msgspec.field(name="protocolVersion", default="")
-
-
-class _Reply(msgspec.Struct):
-    result: msgspec.Raw = msgspec.Raw(b"")
-    error: dict[str, Any] | None = None
-
-
-async def _negotiated(response: SourceResponse) -> str:
-    """Return the protocol version of an answer to initialize, "" where it names none."""
-    try:
-        return msgspec.json.decode(await _result(response), type=_Result).protocol_version
-    except msgspec.DecodeError:
-        return ""
-
-
-async def _result(response: SourceResponse) -> msgspec.Raw:
-    """Return the result that a response carries; raise SourceUnreachable where it is an error."""
-    streamed = response.headers.get("content-type", "").startswith("text/event-stream")
-    body = bytearray()
-    decoder = Decoder()
-    async for chunk in response.chunks():
-        if not streamed:
-            body += chunk
-            if len(body) > EVENT_BYTES_MAX:
-                raise SourceUnreachable("sent a reply without an end")
-            continue
-        for frame in decoder.feed(chunk):
-            found = _result_in(frame.data.encode()) if frame.data else None
-            if found is not None:
-                return found
-    found = _result_in(bytes(body))
-    if found is None:
-        raise SourceUnreachable("sent a reply that is none")
-    return found
-
-
-def _result_in(data: bytes) -> msgspec.Raw | None:
-    """Return the result of a JSON-RPC reply, None for anything else."""
-    try:
-        reply = msgspec.json.decode(data, type=_Reply)
-    except msgspec.DecodeError:
-        return None
-    if reply.error is not None:
-        code = reply.error.get("code")
-        raise SourceUnreachable(f"refused a request ({code if isinstance(code, int) else 'error'})")
-    return reply.result if bytes(reply.result) else None
+def _refusal(what: str, response: SourceResponse) -> SourceUnreachable:
+    wait_s = retry_after_s(response.headers)
+    return SourceUnreachable(f"answered {what} with {response.status}", wait_s)

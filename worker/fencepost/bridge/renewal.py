@@ -76,7 +76,7 @@ class Renewal:
         except (SourceUnreachable, TurnedAway) as error:
             log.info("%s: resumed beside the connection that we have: %s", self._name, error)
             new = None
-        except BaseException:
+        except BaseException:  # a renewal that is cancelled must not leave its connection open
             await stack.aclose()
             raise
         if new is None:

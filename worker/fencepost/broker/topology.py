@@ -66,7 +66,7 @@ async def ensure_consumer(connection: Connection, plan: ConsumerPlan) -> None:
     config = {
         "durable_name": plan.name,
         "name": plan.name,
-        "deliver_policy": "all",
+        "deliver_policy": "new" if plan.from_now else "all",
         "ack_policy": "explicit",
         "ack_wait": int(plan.ack_wait_s * S_TO_NS),
         "max_deliver": -1,

@@ -10,7 +10,9 @@ from fencepost.cli.demo import demo
 from fencepost.cli.dev import dev
 from fencepost.cli.init import init
 from fencepost.cli.ledger import ledger
+from fencepost.cli.probe import probe
 from fencepost.cli.questions import questions
+from fencepost.cli.sources import sources
 from fencepost.cli.version import version
 from fencepost.cli.worker import worker
 from fencepost.errors import FencepostError
@@ -22,9 +24,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, dev, init, bridge, worker, version):
+for command in (demo, dev, init, bridge, worker, probe, version):
     app.command()(command)
-for name, commands in (("questions", questions), ("ledger", ledger), ("dead", dead)):
+_GROUPS = (("sources", sources), ("questions", questions), ("ledger", ledger), ("dead", dead))
+for name, commands in _GROUPS:
     app.add_typer(commands, name=name)
 
 

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from fencepost.bridge.run import NO_SOURCE, run_bridge
+from fencepost.bridge.run import run_bridge
 from fencepost.broker.jetstream import connect
+from fencepost.cli.loading import with_app_dialects
 from fencepost.cli.options import ConfigOption, QuietOption, ServerOption, settings_from
 from fencepost.cli.output import log_to_stderr
 from fencepost.cli.processes import cancelled_by, run_until_signal
@@ -16,38 +17,47 @@ from fencepost.errors import UsageError
 from fencepost.settings import Settings
 from fencepost.settings_file import login_for, source_headers
 from fencepost.transport.http import HttpTransport
+from fencepost.transport.tls import tls_of
 
 
 def bridge(
     sources: Annotated[
-        list[str] | None, typer.Argument(help="Sources to follow. Default: all")
+        list[str] | None,
+        typer.Argument(help="Follow only these. Default: all, those of the broker too"),
     ] = None,
     config: ConfigOption = None,
     server: ServerOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Follow sources: judge every connection, and publish its events under their generation."""
+    """Follow sources: judge every connection, and publish its events under their generation.
+
+    Run as many as you like with the same configuration: each source is followed by one of them.
+    """
     log_to_stderr(quiet=quiet)
-    settings = settings_from(config, server)
+    settings = with_app_dialects(settings_from(config, server))
     chosen = sources or list(settings.sources)
     unknown = [name for name in chosen if name not in settings.sources]
-    if not chosen:
-        raise UsageError(NO_SOURCE)
     if unknown:
         raise UsageError(f"there is no source {', '.join(unknown)} in the configuration")
     for name in chosen:
-        # A variable that is not set is found out before anything is connected to.
+        # A variable that is not set, or a wrong file, is found out before anything is connected to.
         source_headers(name, settings.sources[name])
+        tls_of(name, settings.sources[name])
     set_up_tracing("bridge")
-    run_until_signal(lambda stop: _bridge(settings, chosen, stop))
+    run_until_signal(lambda stop: _bridge(settings, chosen, stop, only_these=bool(sources)))
 
 
-async def _bridge(settings: Settings, chosen: list[str], stop: asyncio.Event) -> None:
+async def _bridge(
+    settings: Settings, chosen: list[str], stop: asyncio.Event, *, only_these: bool
+) -> None:
     sources = {name: settings.sources[name] for name in chosen}
     connection = await connect(settings.broker, login_for(settings.broker, "bridge"), "bridge")
     transport = HttpTransport(settings.bridge)
     try:
-        await cancelled_by(stop, run_bridge(settings, sources, connection, transport, RealWorld()))
+        running = run_bridge(
+            settings, sources, connection, transport, RealWorld(), only_these=only_these
+        )
+        await cancelled_by(stop, running)
     finally:
         await transport.close()
         await connection.close()

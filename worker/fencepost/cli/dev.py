@@ -10,7 +10,7 @@ import typer
 
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.cli.init import initialise
-from fencepost.cli.loading import load_app
+from fencepost.cli.loading import load_app, with_app_dialects
 from fencepost.cli.options import AppOption, ConfigOption, settings_from
 from fencepost.cli.output import log_to_stderr
 from fencepost.cli.processes import run_until_signal
@@ -42,6 +42,7 @@ def dev(
     if not settings.sources:
         raise UsageError(f"there is no source: add [sources.NAME] to {config or DEFAULT_FILE}")
     load_app(settings.app)
+    with_app_dialects(settings)
     command = _Command(config, settings.app)
     run_until_signal(lambda stop: _dev(command, workers, EmbeddedBroker(data, port), start, stop))
 

@@ -8,6 +8,8 @@ from types import ModuleType
 
 from fencepost.app import Fencepost
 from fencepost.errors import FencepostError, UsageError
+from fencepost.settings import Settings
+from fencepost.settings_file import with_dialects
 
 
 def load_app(reference: str) -> Fencepost:
@@ -28,6 +30,17 @@ def load_app(reference: str) -> Fencepost:
     if not app.handlers:
         raise UsageError(f"app {reference!r}: it has no handler: decorate one with @app.on(...)")
     return app
+
+
+def with_app_dialects(settings: Settings) -> Settings:
+    """Return the settings with each source's dialect found, if need be among those of the app.
+
+    The app is only imported for a name that nothing else knows.
+    """
+    if all(source.speech_known for source in settings.sources.values()):
+        return settings
+    registered = load_app(settings.app).policies if settings.app else {}
+    return with_dialects(settings, registered)
 
 
 def _import(name: str) -> ModuleType:

@@ -70,6 +70,7 @@ def doubted(cursor: Cursor, chance: str) -> Cursor:
         token=cursor.token,
         ring=cursor.ring,
         fresh=cursor.fresh,
+        rebaselined=cursor.rebaselined,
         seam=None,
     )
 

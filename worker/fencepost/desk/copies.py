@@ -206,7 +206,8 @@ class Copies:
     async def _moved(self, header: ExportHeader) -> list[str]:
         """Return the sources that have brought something since the copy was taken."""
         now = await self._reached()
-        fresh = {one.source for one in await self._pins.cursors() if one.fresh}
+        cursors = await self._pins.cursors()
+        fresh = {one.source for one in cursors if one.fresh and not one.rebaselined}
         return [
             name
             for name, reached in now.items()

@@ -27,8 +27,8 @@ from fencepost_schemas.question import (
 )
 from fencepost_schemas.row import Row
 from fencepost_schemas.standing import Standing
-from fencepost_schemas.subject import Subjects, lane_of
-from fencepost_schemas.verdict import EpochRecord
+from fencepost_schemas.subject import Subjects, digest_token, is_app_source, lane_of
+from fencepost_schemas.verdict import EpochRecord, Gap
 
 log = logging.getLogger("fencepost.pool")
 
@@ -51,7 +51,9 @@ class Desk:
         self, notice: Notice, work: Work, row: Row, now_ms: int, trace: str = ""
     ) -> None:
         """Publish one notice about this work, and return once it is durable."""
-        if notice is Notice.HOLD:
+        if notice is Notice.ASK_DOUBT and work.handler.reconciles:
+            await self._ask_gap(work, row, now_ms)
+        elif notice is Notice.HOLD:
             await self._ask_seam(work, now_ms)
             await self._hold(work)
         elif notice is Notice.ASK_DOUBT:
@@ -71,9 +73,18 @@ class Desk:
 
     async def hold_under(self, source: str, question: str, work: Work) -> None:
         """Keep an event under a question that is not its seam's."""
-        row = work.row_subject.rsplit(".", 1)[1]
-        subject = self._subjects.held(source, question, row)
+        subject = self.place_under(source, question, work)
         await self._store(Message(subject, msgspec.json.encode(work.carrier)))
+
+    def place_under(self, source: str, question: str, work: Work) -> str:
+        """Return where such an event is held: by itself, and not by its row.
+
+        What comes again under its key may be of another generation, and ruled on otherwise: then
+        one must not take the other's place, which was acked because it is held.
+        """
+        event = work.event
+        place = digest_token(work.row_subject, event.generation, event.position)
+        return self._subjects.held(source, question, place)
 
     async def ask_pause(self, source: str, work: Work, row: Row, now_ms: int) -> str:
         """Ask about a handler that got into doubt too often in a row; return the question's id."""
@@ -154,6 +165,39 @@ class Desk:
             )
         )
 
+    async def _ask_gap(self, work: Work, row: Row, now_ms: int) -> None:
+        """Ask about a gap that its reconciler could not fill."""
+        event = work.event
+        gap = work.payload
+        assert isinstance(gap, Gap)
+        await self._put_question(
+            Question(
+                id=row_question_id(QuestionKind.GAP, work.row_subject, row.attempt),
+                kind=QuestionKind.GAP,
+                source=event.source,
+                generation=event.generation,
+                standing=event.standing,
+                asked_ms=now_ms,
+                text=(
+                    f"{row.handler} could not fill the gap of {event.source} behind "
+                    f"{gap.after_position or 'nothing'} of {gap.after_generation} and before "
+                    f"{gap.before_position or 'nothing'} of {gap.before_generation}. Was what it "
+                    "hides dealt with otherwise?"
+                ),
+                gap=gap,
+                event=work.carrier,
+                row=work.row_subject,
+                key=work.key.text,
+                attempt=row.attempt,
+                effect=row.effect,
+                error=row.error,
+                handler=row.handler,
+            )
+        )
+        log.error(
+            "%s: a gap of %s is open: see `fencepost questions ls`", row.handler, event.source
+        )
+
     async def _put_question(self, question: Question) -> None:
         """Store a question unless it stands already."""
         subject = self._subjects.question(question.source, question.id)
@@ -190,6 +234,11 @@ class Desk:
 
 
 def _seam_text(event: ClassifiedEvent, record: EpochRecord | None) -> str:
+    if is_app_source(event.source):
+        return (
+            f"{event.source} emitted events without the key that their handlers apply them by. "
+            "What shall be done with them?"
+        )
     came_back = f"{event.source} came back as generation {event.generation}"
     if record is not None and record.verdict.kind is Standing.REORIGINATED:
         return (

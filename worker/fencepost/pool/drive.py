@@ -16,6 +16,7 @@ from fencepost.handler import Handler
 from fencepost.pool.ask import Desk
 from fencepost.pool.barrier import Barrier, Superseded
 from fencepost.pool.clock import BrokerClock
+from fencepost.pool.emit import Emissions
 from fencepost.pool.leases import Leases, Running
 from fencepost.pool.limits import Limits
 from fencepost.pool.run import Attempt, run_handler
@@ -76,6 +77,7 @@ class Driver:
         ledger: Ledger,
         leases: Leases,
         desk: Desk,
+        emissions: Emissions,
         subjects: Subjects,
         pool: Pool,
         clock: BrokerClock,
@@ -87,6 +89,7 @@ class Driver:
         self._ledger = ledger
         self._leases = leases
         self._desk = desk
+        self._emissions = emissions
         self._subjects = subjects
         self._pool = pool
         self._clock = clock
@@ -104,6 +107,7 @@ class Driver:
                 verifiable=handler.name in app.checkers,
                 sink_ms=int(handler.sink_retention_s * S_TO_MS),
                 parked_over_ms=int(pool.ack_wait_s * S_TO_MS),
+                asks_when_spent=handler.reconciles,
             )
             for handler in app.handlers.values()
         }
@@ -204,7 +208,14 @@ class Driver:
             await self._enter(work, running)
 
         barrier = Barrier(enter) if work.handler.barrier else None
-        attempt = Attempt(work, row, running, barrier, lambda: self._lease_left_s(running))
+        attempt = Attempt(
+            work,
+            row,
+            running,
+            barrier,
+            self._emissions.of(work),
+            lambda: self._lease_left_s(running),
+        )
         self._leases.watch(running)
         try:
             finished = await run_handler(attempt, self._pool, self._world, self._limits)

@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+
+import msgspec
 
 from fencepost.errors import Denied, NotFine, Unreachable
 from fencepost.ports import Broker, ConsumerPlan, Delivery
 from fencepost.settings import Settings
-from fencepost_schemas.subject import ANSWERS, EVENTS, RETRIES
 
 log = logging.getLogger("fencepost.pool")
 
@@ -17,7 +18,21 @@ PENDING_MAX = 20_000
 """Unacked messages of one app, over all its workers; each slot and each delayed retry takes one."""
 
 WorkOn = Callable[[Delivery], Coroutine[None, None, None]]
-_SUFFIXES = {EVENTS: "", ANSWERS: "-answers", RETRIES: "-retries"}
+
+
+class Feed(msgspec.Struct, frozen=True):
+    """One consumer of an app: what it takes, how many at once, and what works on a message.
+
+    `suffix` is behind the app's name in the consumer's. `from_now` passes over what was there
+    before the consumer was.
+    """
+
+    stream: str
+    suffix: str
+    subjects: tuple[str, ...]
+    slots: int
+    work_on: WorkOn
+    from_now: bool = False
 
 
 class Intake:
@@ -79,22 +94,20 @@ class Intake:
 
 
 async def open_intakes(
-    settings: Settings, connection: Broker, app: str, wanted: dict[str, tuple[str, int, WorkOn]]
+    settings: Settings, connection: Broker, app: str, feeds: Sequence[Feed]
 ) -> list[Intake]:
-    """Return an intake for each stream, whose consumer is made where it is missing.
-
-    `wanted` says of each stream the subject, how many slots, and what works on a message.
-    """
+    """Return an intake for each feed, whose consumer is made where it is missing."""
     intakes = []
-    for stream, (subject, slots, work_on) in wanted.items():
+    for feed in feeds:
         plan = ConsumerPlan(
-            stream,
-            f"fp-{app}{_SUFFIXES[stream]}",
-            (subject,),
+            feed.stream,
+            f"fp-{app}{feed.suffix}",
+            feed.subjects,
             settings.pool.ack_wait_s,
             PENDING_MAX,
             settings.broker.replicas,
+            feed.from_now,
         )
         await connection.ensure_consumer(plan)
-        intakes.append(Intake(connection, stream, plan.name, slots, work_on))
+        intakes.append(Intake(connection, feed.stream, plan.name, feed.slots, feed.work_on))
     return intakes

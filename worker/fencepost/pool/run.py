@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 from opentelemetry.trace import Span
 
+from fencepost.emitting import Emitter
 from fencepost.handler import Context, NotApplied, OpenGate, Reject, Retry
 from fencepost.pool.barrier import Barrier, Side, Superseded
 from fencepost.pool.leases import Running
@@ -37,6 +38,7 @@ class Attempt(msgspec.Struct, frozen=True):
     row: Row
     running: Running
     barrier: Barrier | None
+    emitter: Emitter
     lease_left_s: Callable[[], float]
 
 
@@ -73,6 +75,7 @@ async def _call(attempt: Attempt, limits: Limits, limit: Limit) -> object:
         idempotency_key=work.row_subject.rsplit(".", 1)[1],
         attempt=row.attempt,
         gate=attempt.barrier if attempt.barrier is not None else OpenGate(),
+        emitter=attempt.emitter,
     )
     arguments = {handler.context_parameter: ctx} if handler.context_parameter else {}
     if handler.threaded:

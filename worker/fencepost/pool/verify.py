@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 from fencepost.app import Checker
+from fencepost.emitting import Forbidden
 from fencepost.handler import Context
 from fencepost.pool.work import Work
 from fencepost_schemas.row import Row
@@ -24,6 +25,7 @@ async def ask_checker(
         handler=work.handler.name,
         idempotency_key=work.row_subject.rsplit(".", 1)[1],
         attempt=row.attempt,
+        emitter=Forbidden(),
     )
     arguments = {checker.context_parameter: ctx} if checker.context_parameter else {}
     try:

@@ -82,6 +82,7 @@ def arrival(work: Work, ruled: Ruled, start: Start) -> Arrived:
         withheld=event.withheld,
         undecodable=work.undecodable,
         actor=ruled.actor,
+        gap=event.gap,
     )
 
 

@@ -15,7 +15,9 @@ from fencepost.pool.ask import Desk
 from fencepost.pool.clock import BrokerClock
 from fencepost.pool.deliveries import Deliveries
 from fencepost.pool.drive import Driver
-from fencepost.pool.intake import Intake, open_intakes
+from fencepost.pool.emit import Emissions
+from fencepost.pool.gaps import Gaps, check_reconciled
+from fencepost.pool.intake import Feed, Intake, open_intakes
 from fencepost.pool.leases import Leases
 from fencepost.pool.pauses import Pauses
 from fencepost.pool.retries import Retries
@@ -31,6 +33,7 @@ log = logging.getLogger("fencepost.pool")
 WATCH_S = 60.0
 ANSWER_SLOTS = 4
 RETRY_SLOTS = 16
+GAP_SLOTS = 4
 END_S = 1.0
 """For handlers to end once they are cancelled; one that does not is left behind."""
 
@@ -59,6 +62,7 @@ async def run_worker(
     that blocks them holds up everybody's. Raises LedgerDiffers where the ledger is not the one that
     the sources' lineages are pinned to.
     """
+    check_reconciled(app, settings.sources)
     subjects = Subjects(settings.broker.prefix)
     await check_identity(connection, subjects, await ledger.identity())
     clock = BrokerClock(world)
@@ -67,8 +71,9 @@ async def run_worker(
     leases = Leases(settings.pool, clock)
     rulings = Rulings(connection, subjects, settings.sources)
     desk = Desk(connection, subjects, rulings, app.name)
+    emissions = Emissions(app.name, connection, subjects, settings.sources, world, reached)
     driver = Driver(
-        app, ledger, leases, desk, subjects, settings.pool, clock, world, owner, reached
+        app, ledger, leases, desk, emissions, subjects, settings.pool, clock, world, owner, reached
     )
     seams = Seams(app, subjects, rulings, driver, desk)
     pauses = Pauses(app.name, connection, subjects, rulings, driver, seams, desk)
@@ -76,17 +81,14 @@ async def run_worker(
     deliveries = Deliveries(app, connection, subjects, rulings, driver, seams, pauses)
     answers = Answers(connection, subjects, driver, seams, pauses)
     retries = Retries(connection, clock, rulings, deliveries, seams)
-    intakes = await open_intakes(
-        settings,
-        connection,
-        app.name,
-        {
-            EVENTS: (subjects.events_of(), settings.pool.slots, deliveries.work_on),
-            ANSWERS: (subjects.answers(), ANSWER_SLOTS, answers.work_on),
-            RETRIES: (subjects.retries_of(app.name), RETRY_SLOTS, retries.work_on),
-        },
-    )
     slots = settings.pool.slots
+    feeds = [
+        Feed(EVENTS, "", (subjects.events_of(),), slots, deliveries.work_on),
+        Feed(ANSWERS, "-answers", (subjects.answers(),), ANSWER_SLOTS, answers.work_on),
+        Feed(RETRIES, "-retries", (subjects.retries_of(app.name),), RETRY_SLOTS, retries.work_on),
+        *_gap_feeds(Gaps(app, connection, subjects, deliveries), app, subjects),
+    ]
+    intakes = await open_intakes(settings, connection, app.name, feeds)
     log.info("%s: %d handlers, %d slots, as %s", app.name, len(app.handlers), slots, owner)
     renewing = renewal(leases) if renewal is not None else renew_here(leases, connection)
     async with app.lifespan(), renewing:
@@ -98,6 +100,25 @@ async def run_worker(
             await _drain(intakes, settings.pool.drain_s)
         finally:
             await _end([*background, *(task for one in intakes for task in one.running)])
+
+
+def _gap_feeds(gaps: Gaps, app: Fencepost, subjects: Subjects) -> list[Feed]:
+    """Return the feed of verdict records of each source that is reconciled.
+
+    Gaps that were there before its reconciler are not called up: what they hid may be long settled.
+    One consumer for all would pass over, or call up, the gaps of whoever is registered later.
+    """
+    return [
+        Feed(
+            EVENTS,
+            f"-gaps-{source}",
+            (subjects.epochs_of(source),),
+            GAP_SLOTS,
+            gaps.work_on,
+            from_now=True,
+        )
+        for source in app.reconcilers
+    ]
 
 
 @asynccontextmanager

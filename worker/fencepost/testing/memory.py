@@ -41,7 +41,7 @@ class _Consumer:
     def __init__(self, stream: Stream, plan: ConsumerPlan) -> None:
         self.stream = stream
         self.plan = plan
-        self.next_sequence = 1
+        self.next_sequence = stream.sequence + 1 if plan.from_now else 1
         self.due: dict[int, float] = {}
         """When each unacked message may be delivered again."""
         self.acked_at: dict[int, float] = {}

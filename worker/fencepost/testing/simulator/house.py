@@ -8,7 +8,7 @@ from typing import Any
 
 from fencepost import Context, Fencepost, NotApplied, Reject
 from fencepost.bridge.genesis import begin
-from fencepost.bridge.run import run_bridge
+from fencepost.bridge.run import follow_alone
 from fencepost.bridge.shelf import Shelf
 from fencepost.errors import Fenced, Unreachable
 from fencepost.ledgers.kv import KvLedger, ensure_identity
@@ -161,7 +161,7 @@ class House:
         self, connection: MemoryConnection, world: SimulatedWorld, reached: Callable[[str], None]
     ) -> None:
         sources = self.settings.sources
-        await run_bridge(self.settings, sources, connection, self.source, world, reached)
+        await follow_alone(self.settings, sources, connection, self.source, world, reached)
 
     async def _worker(
         self, connection: MemoryConnection, world: SimulatedWorld, reached: Callable[[str], None]

@@ -9,6 +9,7 @@ from fencepost.settings import Settings
 
 SOURCE = "orders"
 HANDLER_TIMEOUT_S = 4.0
+URL = "http://source.invalid/events"
 GENERATION_HEADER, WINDOW_HEADER = "x-generation", "x-oldest-id"
 
 Restart = Literal["zero", "random", "aligned"]
@@ -181,7 +182,7 @@ def settings_for(plan: Plan) -> Settings:
         },
         "sources": {
             SOURCE: {
-                "url": "http://source.invalid/events",
+                "url": URL,
                 "keys": source.keys,
                 "key": "/key" if source.keys != "none" else "",
                 "plain": speech,

@@ -11,9 +11,10 @@ from random import Random
 import msgspec
 
 from fencepost.ports import Request, SourceUnreachable
+from fencepost.settings import Source
 from fencepost.testing.simulator.history import Announcement, History, Place, Sending
 from fencepost.testing.simulator.loop import PROCESS, Process, outside
-from fencepost.testing.simulator.plan import GENERATION_HEADER, WINDOW_HEADER, SourcePlan
+from fencepost.testing.simulator.plan import GENERATION_HEADER, URL, WINDOW_HEADER, SourcePlan
 
 _BROKEN, _ENDED = "broken", "ended"
 BEAT_S = 5.0
@@ -34,6 +35,8 @@ class Visit:
 
     def __init__(self, process: Process | None, log: _Log, headers: Mapping[str, str]) -> None:
         self.status = 200
+        self.url = URL
+        self.own = True
         self.headers = {"content-type": "text/event-stream", **headers}
         self.process = process
         self.log = log
@@ -65,6 +68,8 @@ class Visit:
 
 class _Refusal:
     status = 410
+    url = URL
+    own = True
     headers: Mapping[str, str] = {}
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -157,6 +162,9 @@ class SimulatedSource:
         return any(not visit.over for visit in self.visits)
 
     # --- the transport
+    def of(self, name: str, source: Source) -> "SimulatedSource":
+        return self
+
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[Visit | _Refusal]:
         self._history.connections += 1
