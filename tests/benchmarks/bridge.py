@@ -184,6 +184,7 @@ async def measure(sync: str, count: int, rounds: int) -> dict[str, Any]:
     return {
         "broker": sync,
         "events_per_s": round(medians["bridge"]),
+        "ceilings": {one: round(medians[one]) for one in WAYS},
         "ceiling": way,
         "ceiling_events_per_s": round(medians[way]),
         "ratio": round(medians["bridge"] / medians[way], 3),

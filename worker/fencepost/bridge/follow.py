@@ -28,7 +28,7 @@ from fencepost.settings import Bridge, Source
 from fencepost.telemetry import CONNECT, tracer
 from fencepost_policies.judge import judge
 from fencepost_policies.overlap import Ask
-from fencepost_policies.renewal import Due, Watch, age_bounds
+from fencepost_policies.renewal import Due, Watch
 from fencepost_policies.reply import Reply
 from fencepost_policies.retry import asked_bounds, wait_bounds
 from fencepost_policies.witness import Hearing
@@ -81,9 +81,7 @@ class Follower:
         self._approach = Approach(
             source, door, self._lineage, settings.overlap_s, settings.event_s, world, reached
         )
-        self._renewal = Renewal(self._approach, self._lineage, source)
-        self._quiet_at: tuple[str, int] | None = None
-        """How far we were when a quiet source was resumed anew: once is enough for one silence."""
+        self._renewal = Renewal(self._approach, self._lineage, source, settings, world)
         self._tries = 0
         self._silences = 0
         self._strikes = Strikes()
@@ -284,11 +282,9 @@ class Follower:
         """Read a judged connection to its end, and each one that takes its place."""
         try:
             judged = self._lineage.progress
-            watch = self._watch()
+            watch = self._renewal.watch(_now_s())
             while due := await self._read_on(attempt, watch):
                 watch.looked(_now_s())
-                if due is Due.QUIET:
-                    self._quiet_at = self._lineage.progress
                 if attempt.hearing.unsettled:
                     # It took something back and brought nothing since: there is nothing to keep.
                     return Ending.RENEWED
@@ -308,7 +304,7 @@ class Follower:
                     # Otherwise nothing has come since the last verdict, which stands.
                     self._judge(attempt)
                 judged = self._lineage.progress
-                watch = self._watch()
+                watch = self._renewal.watch(_now_s())
             self._stop_if_finished(attempt)
         finally:
             self._approach.heard_s = attempt.heard_s
@@ -316,15 +312,6 @@ class Follower:
             self._remember_reset(attempt.hearing)
             await stack.aclose()
         return Ending.CLOSED
-
-    def _watch(self) -> Watch:
-        age_s = self._settings.connection_age_s
-        return Watch(
-            age_s=self._world.draw_s(age_bounds(age_s)) if age_s else 0.0,
-            quiet_s=self._settings.quiet_s,
-            now_s=_now_s(),
-            looked=self._quiet_at == self._lineage.progress,
-        )
 
     async def _read_on(self, attempt: Attempt, watch: Watch) -> Due | None:
         """Pass on what comes, watched by the same witnesses.

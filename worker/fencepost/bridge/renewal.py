@@ -13,11 +13,11 @@ from contextlib import AsyncExitStack
 from fencepost.bridge.approach import Approach, TurnedAway, merged
 from fencepost.bridge.attempt import Attempt, Heard
 from fencepost.bridge.lineage import Lineage
-from fencepost.ports import SourceUnreachable
-from fencepost.settings import Source
+from fencepost.ports import SourceUnreachable, World
+from fencepost.settings import Bridge, Source
 from fencepost_policies.judge import judge
 from fencepost_policies.overlap import Ask
-from fencepost_policies.renewal import Due, provable
+from fencepost_policies.renewal import Due, Watch, age_bounds, provable
 from fencepost_policies.witness import contradiction
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.limits import AUDIT_QUIET_S, COVER_EVENTS_MAX
@@ -41,11 +41,32 @@ class Renewed:
 class Renewal:
     """How the connections of one source are renewed. `judged` tells it what resumes have shown."""
 
-    def __init__(self, approach: Approach, lineage: Lineage, source: Source) -> None:
+    def __init__(
+        self,
+        approach: Approach,
+        lineage: Lineage,
+        source: Source,
+        settings: Bridge,
+        world: World,
+    ) -> None:
         self._proven = ""
         self._approach = approach
         self._lineage = lineage
         self._speech = source.speech
+        self._settings = settings
+        self._world = world
+        self._quiet_at: tuple[str, int] | None = None
+        """How far we were when a quiet source was resumed anew: once is enough for one silence."""
+
+    def watch(self, now_s: float) -> Watch:
+        """Return what watches a connection that was judged just now."""
+        age_s = self._settings.connection_age_s
+        return Watch(
+            age_s=self._world.draw_s(age_bounds(age_s)) if age_s else 0.0,
+            quiet_s=self._settings.quiet_s,
+            now_s=now_s,
+            looked=self._quiet_at == self._lineage.progress,
+        )
 
     def judged(self, verdict: Standing) -> None:
         """Remember that a resume has proven itself, if it has."""
@@ -54,6 +75,8 @@ class Renewal:
 
     async def asks(self, due: Due) -> tuple[Ask, ...]:
         """Return what to ask for; nothing where that cannot be expected to prove anything."""
+        if due is Due.QUIET:
+            self._quiet_at = self._lineage.progress
         if due is Due.AGE and self._lineage.join_owes > COVER_EVENTS_MAX:
             # It is anything but quiet, and the resume could only say that nobody can look again.
             return ()
