@@ -7,10 +7,12 @@ ARGS   ?=
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-# What the tests on real servers need beside that: two servers' SDKs, and nginx with nchan.
+# What the tests on real servers need beside that: environments of theirs, Node's packages, and
+# nginx with nchan.
 FOREIGN := tests/real/foreign
 MCP1    := .venv-mcp1
-NODE    := $(FOREIGN)/typescript/node_modules
+DJANGO  := .venv-django
+NODE    := $(FOREIGN)/node/node_modules
 NCHAN   := PATH="$$PATH:/usr/sbin"; nginx -V 2>&1 | sed -n 's/.*--modules-path=\([^ ]*\).*/\1/p'
 
 .PHONY: help setup demo test test-real servers sim bench check
@@ -33,7 +35,7 @@ demo: $(READY) ## play the incident: a naive client and fencepost on the same se
 test: $(READY) ## run the tests
 	$(BIN)/python -m pytest $(ARGS)
 
-test-real: servers $(READY) $(MCP1)/.ready $(NODE)/.ready ## run the tests on servers from outside: Node, nginx, an older SDK
+test-real: servers $(READY) $(MCP1)/.ready $(DJANGO)/.ready $(NODE)/.ready ## run the tests on servers from outside: Node, nginx, Django, an older SDK
 	$(BIN)/python -m pytest $(FOREIGN) $(ARGS)
 
 servers:
@@ -43,13 +45,15 @@ servers:
 		{ echo "make: nginx with nchan is needed: apt-get install nginx-core libnginx-mod-nchan" >&2; exit 2; }
 
 $(MCP1)/.ready: $(FOREIGN)/mcp1.lock
+$(DJANGO)/.ready: $(FOREIGN)/django/requirements.lock
+$(MCP1)/.ready $(DJANGO)/.ready:
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed: install it, or name it with PYTHON=" >&2; exit 2; }
-	$(PYTHON) -m venv $(MCP1)
-	$(MCP1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-$(NODE)/.ready: $(FOREIGN)/typescript/package-lock.json | servers
-	npm ci --silent --prefix $(FOREIGN)/typescript
+$(NODE)/.ready: $(FOREIGN)/node/package-lock.json | servers
+	npm ci --silent --prefix $(FOREIGN)/node
 	@touch $@
 
 sim: $(READY) ## play seeds in the simulator, as in ARGS="--seeds 0:200"

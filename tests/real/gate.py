@@ -8,19 +8,27 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Self
+from urllib.parse import parse_qs, urlsplit
 
 CHUNK_BYTES = 65_536
 LIMIT_S = 20.0
+NO_POSITIONS = ("-1", "now")
+"""Offsets of Durable Streams that name where to begin, and nothing that was had."""
 
 
 @dataclass
 class Visit:
-    """One connection through the gate, which carries one request. `status` is 0 until answered."""
+    """One connection through the gate, which carries one request.
+
+    `asked` is the position in it, "" without one. `status` is 0 until answered, and `greeted` is
+    true once something came behind the headers.
+    """
 
     method: str
     asked: str
     port: int
     status: int = 0
+    greeted: bool = False
 
 
 class Gate:
@@ -127,6 +135,10 @@ class Gate:
             writer.write(status_line)
             visit.status = int(status_line.split()[1])
             await self._note()
+            writer.write(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(await reader.readexactly(1))
+            visit.greeted = True
+            await self._note()
             await _pump(reader, writer)
 
     async def _note(self, *visits: Visit) -> None:
@@ -139,7 +151,11 @@ def _read_head(head: bytes, port: int) -> Visit:
     request_line, *lines = head.decode("latin-1").split("\r\n")
     named = (line.split(":", 1) for line in lines if ":" in line)
     headers = {name.strip().lower(): value.strip() for name, value in named}
-    return Visit(request_line.split(" ")[0], headers.get("last-event-id", ""), port)
+    method, target, _ = request_line.split(" ")
+    asked = headers.get("last-event-id", "")
+    for offset in parse_qs(urlsplit(target).query).get("offset", ()):
+        asked = "" if offset in NO_POSITIONS else offset
+    return Visit(method, asked, port)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

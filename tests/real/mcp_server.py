@@ -1,14 +1,11 @@
 """An MCP server of ours, on whichever SDK: started by a command line, told by POST."""
 
-import itertools
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fencepost_schemas.reason import Reason
-from real.process import Process, listening_socket, start
-from real.rig import lines_of, tell
 from real.scenarios import (
     LITTLE,
     LONG,
@@ -19,7 +16,9 @@ from real.scenarios import (
     UNKNOWN,
     WITHIN,
     Case,
+    Row,
 )
+from real.told import ToldServer
 
 FOLLOW = {"method": "tools/call", "params": {"name": "follow", "arguments": {}}}
 WORK = {"method": "tools/call", "params": {"name": "work", "arguments": {}}}
@@ -42,42 +41,26 @@ PYTHON_CASES = (
 """The scenarios on the Python SDK: an id that it does not know is answered with nothing."""
 
 
-class McpServer:
-    """`line` is the command that runs it; its socket and its log are added. `mcp` configures
-    how it is followed."""
-
-    path = "/mcp"
+class McpServer(ToldServer):
+    """`line` is the command that runs it, `mcp` configures how it is followed."""
 
     def __init__(self, folder: Path, line: Sequence[str], mcp: Mapping[str, Any] = {}) -> None:
-        folder.mkdir(exist_ok=True)
-        self.folder = folder
-        self.log = folder / "emitted"
-        self.source: Mapping[str, Any] = {
+        source = {
             "dialect": "mcp",
             "key": "/params/data/k",
             "mcp": {"requests": [FOLLOW], **mcp},
         }
-        self.process: Process
-        self._line = line
-        self._lives = itertools.count(1)
-
-    async def start(self) -> Process:
-        listening = listening_socket()
-        line = [*self._line, "--fd", str(listening.fileno()), "--log", str(self.log)]
-        output = self.folder / f"server-{next(self._lives)}.out"
-        self.process = await start(line, listening, output)
-        return self.process
-
-    async def emit(self, *keys: str) -> None:
-        await tell(self.process, "emit", *keys)
-
-    async def forget(self) -> None:
-        await tell(self.process, "forget")
-
-    def emitted(self) -> list[str]:
-        return lines_of(self.log)
+        super().__init__(folder, line, "/mcp", source)
 
 
 def second_sdk(folder: Path, *options: str, **mcp: Any) -> McpServer:
     """Return a server on the 2.x SDK of the environment that the tests run in."""
     return McpServer(folder, [sys.executable, str(SCRIPT), *options], mcp)
+
+
+SECOND_SDK = Row(
+    "MCP Python SDK 2.x",
+    "mcp",
+    lambda folder, case: second_sdk(folder, *case.line),
+    PYTHON_CASES,
+)

@@ -22,9 +22,13 @@ PATIENT = {"stall_s": 60.0}
 
 
 class Server(Protocol):
-    """A real server. `path` and `source` are how a bridge is told of it."""
+    """A real server. `path` and `source` are how a bridge is told of it.
+
+    One that `greets` says something as soon as a subscriber is sure of what comes.
+    """
 
     path: str
+    greets: bool
     source: Mapping[str, Any]
     process: Process
     """Its life; there is none before it is started."""
@@ -75,7 +79,7 @@ class Rig:
 
     async def attached(self) -> None:
         """Return once the bridge has a stream that it asked for without a position."""
-        await self.gate.visited(lambda visits: any(begins(visit) for visit in visits), "stream")
+        await self.gate.visited(lambda visits: any(map(self._begins, visits)), "stream")
 
     async def restart(self) -> None:
         """Kill the server and start it again, with nothing but what is on its disk."""
@@ -88,10 +92,15 @@ class Rig:
         self.gate.open()
 
         async def there() -> bool:
-            fresh = any(begins(visit) for visit in self.gate.visits[seen:])
+            fresh = any(map(self._begins, self.gate.visits[seen:]))
             return fresh or len(await self.home.records()) > known
 
         await self.until(there, "a stream or a verdict")
+
+    def _begins(self, visit: Visit) -> bool:
+        """Return True for a stream that was asked for without a position, and subscribed."""
+        answered = visit.method == "GET" and visit.status == 200 and not visit.asked
+        return answered and (visit.greeted or not self.server.greets)
 
     async def until(self, so: Callable[[], Awaitable[bool]], what: str) -> None:
         """Return once it is so; fail at once with what ended the bridge."""
@@ -106,10 +115,6 @@ class Rig:
         except AssertionError as waited:
             said = f"{waited}\n{self.gate.visits}\n{self.process.last_words}"
             raise AssertionError(said) from None
-
-
-def begins(visit: Visit) -> bool:
-    return visit.method == "GET" and visit.status == 200 and not visit.asked
 
 
 @asynccontextmanager

@@ -2,13 +2,15 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from fencepost.broker.embedded import EmbeddedBroker
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.standing import Standing
 from fencepost_schemas.verdict import EpochRecord
-from real.rig import Rig, tell
+from real.rig import Rig, Server, followed, tell
 from real.truth import check
 
 WINDOW = 12
@@ -19,7 +21,8 @@ Play = Callable[[Rig], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Scenario:
-    """`play` is what happens while the bridge is cut off; `continuous` is the truth behind it.
+    """`play` is what happens while the bridge is cut off; `continuous` is the truth behind it, on
+    a server whose log is in its memory.
 
     `before` events come first, and the server holds the last `window` of all.
     """
@@ -77,19 +80,51 @@ SCENARIOS = (NOTHING, WITHIN, PAST, RESTART_FEWER, RESTART_MORE, UNKNOWN, LITTLE
 class Case:
     """A scenario on one kind of server, and the reasons of which one must be given there.
 
-    `options` are those of the server.
+    `options` are those of the server. `verdict` is what is due where the scenario does not say it:
+    the log outlives the process, or the truth is that nothing can be proven.
     """
 
     scenario: Scenario
     reasons: tuple[Reason, ...]
     options: tuple[str, ...] = ()
+    verdict: Standing | None = None
 
     def __str__(self) -> str:
         return " ".join((self.scenario.name, *self.options[1:]))
 
     @property
+    def due(self) -> Standing:
+        if self.verdict is not None:
+            return self.verdict
+        return Standing.RESUMED if self.scenario.continuous else Standing.REORIGINATED
+
+    @property
     def line(self) -> tuple[str, ...]:
         return ("--window", str(self.scenario.window), *self.options)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What must come out of the scenarios on one kind of server, followed in one way.
+
+    `server` and `dialect` are what a person calls them, `made` makes the server for a case, and
+    `bridge` are settings.
+    """
+
+    server: str
+    dialect: str
+    made: Callable[[Path, Case], Server]
+    cases: tuple[Case, ...]
+    bridge: Mapping[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.server}, {self.dialect}"
+
+
+async def play_on(row: Row, case: Case, broker: EmbeddedBroker, folder: Path) -> None:
+    """Play a case of this row on a server and a bridge of its own."""
+    async with followed(row.made(folder, case), broker, None, **row.bridge) as rig:
+        await play(rig, case)
 
 
 async def begin(rig: Rig, count: int = 6) -> None:
@@ -120,8 +155,7 @@ async def play(rig: Rig, case: Case) -> None:
     await rig.come_back()
     first, seam = await end(rig, 2)
     assert Standing.GENESIS is first.verdict.kind
-    due = Standing.RESUMED if scenario.continuous else Standing.REORIGINATED
-    assert due is seam.verdict.kind, seam.verdict
+    assert case.due is seam.verdict.kind, seam.verdict
     assert set(case.reasons) & set(seam.verdict.reasons), seam.verdict
 
 

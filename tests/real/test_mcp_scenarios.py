@@ -5,13 +5,10 @@ from pathlib import Path
 import pytest
 
 from fencepost.broker.embedded import EmbeddedBroker
-from real.mcp_server import PYTHON_CASES, second_sdk
-from real.rig import followed
-from real.scenarios import Case, play
+from real.mcp_server import SECOND_SDK
+from real.scenarios import Case, play_on
 
 
-@pytest.mark.parametrize("case", PYTHON_CASES, ids=str)
+@pytest.mark.parametrize("case", SECOND_SDK.cases, ids=str)
 async def test_scenario(broker: EmbeddedBroker, tmp_path: Path, case: Case) -> None:
-    server = second_sdk(tmp_path, *case.line)
-    async with followed(server, broker) as rig:
-        await play(rig, case)
+    await play_on(SECOND_SDK, case, broker, tmp_path)

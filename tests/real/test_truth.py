@@ -38,6 +38,15 @@ def test_a_gap_holds_what_was_missed(seam: EpochRecord) -> None:
     check(EMITTED, [*BEFORE, BEHIND], [seam])
 
 
+def test_a_gap_may_end_at_a_word_on_the_stream_itself() -> None:
+    """It has no key, and is none of the events that were emitted: what is behind it is not lost."""
+    word = event(None, "9", generation=SECOND)
+    events = [*BEFORE, word, event("d", "10", generation=SECOND)]
+    check(EMITTED, events, [GAP])
+    with pytest.raises(AssertionError):
+        check(EMITTED, [*BEFORE, word], [record(Standing.RESUMED)])
+
+
 @pytest.mark.parametrize(
     ("events", "seam"),
     [

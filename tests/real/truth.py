@@ -37,16 +37,20 @@ def check(
 
 
 def _inside(gap: Gap, emitted: Sequence[str], events: Sequence[ClassifiedEvent]) -> set[str]:
-    """Return the keys that the server emitted between the two ends of a gap."""
+    """Return the keys that the server emitted between the two ends of a gap.
+
+    An event without a key (a server's word on its own stream) stands between those beside it.
+    """
     after, before = -1, len(emitted)
+    last, ended = -1, False
     for event in events:
-        if event.key is None:
-            continue
-        place = emitted.index(event.key)
+        if event.key is not None:
+            last = emitted.index(event.key)
         if _is_end(event, gap.after_generation, gap.after_position, earlier=True):
-            after = place
-        if _is_end(event, gap.before_generation, gap.before_position, earlier=False):
-            before = min(before, place)
+            after = last
+        ended = ended or _is_end(event, gap.before_generation, gap.before_position, earlier=False)
+        if ended and event.key is not None and event.generation >= gap.before_generation:
+            before = min(before, last)
     return set(emitted[after + 1 : before])
 
 

@@ -10,8 +10,21 @@ from typing import Any
 
 import httpx2
 
+from fencepost_schemas.reason import Reason
 from real.process import Process, listening_socket, start
 from real.rig import STEP_S, lines_of
+from real.scenarios import (
+    LITTLE,
+    LONG,
+    NOTHING,
+    PAST,
+    RESTART_FEWER,
+    RESTART_MORE,
+    UNKNOWN,
+    WITHIN,
+    Case,
+    Row,
+)
 
 CONFIGURATION = """
 load_module {modules}/ngx_nchan_module.so;
@@ -66,6 +79,7 @@ class Nchan:
     with: "oldest" or "newest"."""
 
     path = "/events"
+    greets = False
 
     def __init__(self, folder: Path, window: int = 100, first: str = "oldest") -> None:
         self.folder = folder
@@ -115,3 +129,32 @@ class Nchan:
     @property
     def _publisher(self) -> str:
         return f"http://127.0.0.1:{self.process.port}/publish"
+
+
+# It says nothing: any id is accepted, and 200 is all there is. Its ids are a second and a number in
+# it: within the second they are given out again.
+OTHER_LOG = (Reason.OVERLAP_OTHER_BYTES, Reason.OVERLAP_MISSED)
+CASES = (
+    Case(NOTHING, (Reason.OVERLAP_MATCHED,)),
+    Case(WITHIN, (Reason.OVERLAP_MATCHED,)),
+    Case(PAST, (Reason.OVERLAP_MISSED,)),
+    Case(RESTART_FEWER, OTHER_LOG),
+    Case(RESTART_MORE, OTHER_LOG),
+    Case(UNKNOWN, OTHER_LOG),
+    Case(LITTLE, (Reason.OVERLAP_MATCHED,)),
+    Case(LONG, (Reason.OVERLAP_MATCHED,)),
+)
+NCHAN = (
+    Row(
+        "nchan, from the oldest event",
+        "plain",
+        lambda folder, case: Nchan(folder, case.scenario.window, "oldest"),
+        CASES,
+    ),
+    Row(
+        "nchan, from the newest event",
+        "plain",
+        lambda folder, case: Nchan(folder, case.scenario.window, "newest"),
+        CASES,
+    ),
+)

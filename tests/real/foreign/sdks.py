@@ -1,14 +1,38 @@
 """The MCP servers that run on something else than the tests' own environment."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
-from real.mcp_server import SCRIPT, McpServer
+from fencepost_schemas.reason import Reason
+from real.foreign.npm import node, version_of
+from real.mcp_server import COUNTED, PYTHON_CASES, SCRIPT, McpServer
+from real.scenarios import (
+    LITTLE,
+    LONG,
+    NOTHING,
+    PAST,
+    RESTART_FEWER,
+    RESTART_MORE,
+    UNKNOWN,
+    WITHIN,
+    Case,
+    Row,
+)
 
-HERE = Path(__file__).parent
-FIRST_SDK_PYTHON = HERE.parents[2] / ".venv-mcp1" / "bin" / "python"
-TYPESCRIPT = HERE / "typescript"
+FIRST_SDK_PYTHON = Path(__file__).parents[3] / ".venv-mcp1" / "bin" / "python"
+
+# An id that is not known is refused with 400; a second stream beside the first with 409.
+TYPESCRIPT_CASES = (
+    Case(NOTHING, (Reason.OVERLAP_MATCHED,)),
+    Case(WITHIN, (Reason.OVERLAP_MATCHED,)),
+    Case(PAST, (Reason.RESET_STATUS,)),
+    Case(RESTART_FEWER, (Reason.SESSION_CHANGED,)),
+    Case(RESTART_MORE, (Reason.SESSION_CHANGED,)),
+    Case(UNKNOWN, (Reason.RESET_STATUS,)),
+    Case(UNKNOWN, (Reason.OVERLAP_OTHER_BYTES,), COUNTED),
+    Case(LITTLE, (Reason.OVERLAP_MATCHED,)),
+    Case(LONG, (Reason.OVERLAP_MATCHED,)),
+)
 
 
 def first_sdk(folder: Path, *options: str, **mcp: Any) -> McpServer:
@@ -22,9 +46,21 @@ def typescript_sdk(folder: Path, *options: str, **mcp: Any) -> McpServer:
 
     What its step from replayed to live events loses depends on the store, so nobody knows.
     """
-    node = shutil.which("node")
-    assert node, "there is no node here: apt-get install nodejs npm"
-    installed = TYPESCRIPT / "node_modules"
-    assert installed.exists(), f"there is no {installed}: run make test-real"
-    line = [node, str(TYPESCRIPT / "source.mjs"), *options]
+    line = node("mcp-sdk.mjs", *options)
     return McpServer(folder, line, {"join": "unknown", **mcp})
+
+
+SDKS = (
+    Row(
+        "MCP Python SDK 1.x",
+        "mcp",
+        lambda folder, case: first_sdk(folder, *case.line),
+        PYTHON_CASES,
+    ),
+    Row(
+        f"MCP TypeScript SDK {version_of('@modelcontextprotocol/sdk')}",
+        "mcp",
+        lambda folder, case: typescript_sdk(folder, *case.line),
+        TYPESCRIPT_CASES,
+    ),
+)

@@ -178,6 +178,47 @@ async def test_a_refused_oldest_mark_is_not_a_reset_yet(broker: EmbeddedBroker) 
         assert [None, "1", "2"] == [request.asked for request in source.requests]
 
 
+def reset_then(*events: tuple[str, str]) -> Reply:
+    return stream(b"event: gone\nid: 4\ndata: {}\n\n" + sse(*events), end=End.HANG)
+
+
+async def test_a_refusal_in_the_stream_is_not_a_reset_yet(broker: EmbeddedBroker) -> None:
+    """django-eventstream says in an event that the oldest mark is gone; a later one is not."""
+    script = (
+        FIRST,
+        reset_then(),
+        stream(sse(("3", '{"k":"c"}'), ("4", '{"k":"d"}')), end=End.HANG),
+    )
+    async with ScriptedSource(*script) as source:
+        sources = source_at(source.url, reset_events=["gone"])
+        async with house(broker, sources) as home:
+            await home.init()
+            async with home.bridge():
+                await published(home, "a", "b", "c", "d")
+
+            assert ["genesis", "resumed"] == await home.verdicts()
+            assert [None, "1", "2"] == [request.asked for request in source.requests]
+
+
+async def test_refused_in_the_stream_from_every_mark_is_a_reset(broker: EmbeddedBroker) -> None:
+    script = (FIRST, reset_then(("5", '{"k":"e"}')), reset_then())
+    async with ScriptedSource(*script) as source:
+        sources = source_at(source.url, reset_events=["gone"])
+        async with house(broker, sources) as home:
+            await home.init()
+            async with home.bridge():
+
+                async def there() -> bool:
+                    return "e" in [event.key for event in await home.events()]
+
+                await until(there, "what came behind the reset")
+
+            _, second = await home.records()
+            assert "reoriginated" == second.verdict.kind
+            assert Reason.RESET_EVENT in second.verdict.reasons
+            assert [None, "1", "2"] == [request.asked for request in source.requests]
+
+
 async def test_refused_from_every_mark_is_a_reset(broker: EmbeddedBroker) -> None:
     """Then it is asked without an id, and the two answers are judged together."""
     refusal = Reply(status=410, headers={"content-type": "text/plain"})

@@ -152,6 +152,9 @@ class Approach:
             last_heard = attempt.hearing
             # Some servers answer a position that they do not know with nothing, and an end.
             refused_softly = heard is Heard.ENDED and attempt.barren
+            if not last_chance and _refused_in_stream(attempt.hearing):
+                # Others say so in the stream; one that holds little may still have a later mark.
+                heard = Heard.MISSED
             over = heard in (Heard.READY, Heard.ENDED) and not refused_softly
             if missed is None and (last_chance or over):
                 return attempt, heard
@@ -225,6 +228,12 @@ def merged(first: list[Frame], second: list[Frame]) -> list[Frame]:
             alone = []
             taken = at + 1
     return [*merged, *second[taken:], *alone]
+
+
+def _refused_in_stream(hearing: Hearing) -> bool:
+    """Return True if a reset came in the place of what was owed."""
+    said = (Reason.RESET_EVENT, Reason.RESET_EMPTY_ID)
+    return hearing.overlap.owing and any(fact.reason in said for fact in hearing.facts)
 
 
 def _start_of(cursor: Cursor) -> str:
