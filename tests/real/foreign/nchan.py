@@ -81,10 +81,12 @@ class Nchan:
     path = "/events"
     greets = False
 
-    def __init__(self, folder: Path, window: int = 100, first: str = "oldest") -> None:
+    def __init__(
+        self, folder: Path, window: int = 100, first: str = "oldest", **source: Any
+    ) -> None:
         self.folder = folder
         self.log = folder / "emitted"
-        self.source: Mapping[str, Any] = {"key": "/k"}
+        self.source: Mapping[str, Any] = {"key": "/k", **source}
         self.process: Process
         self._window = window
         self._first = first
@@ -146,15 +148,15 @@ CASES = (
 )
 NCHAN = (
     Row(
-        "nchan, from the oldest event",
-        "plain",
-        lambda folder, case: Nchan(folder, case.scenario.window, "oldest"),
+        "nchan, from the newest event",
+        "nchan",
+        lambda folder, case: Nchan(folder, case.scenario.window, "newest", dialect="nchan"),
         CASES,
     ),
     Row(
-        "nchan, from the newest event",
+        "nchan, from the oldest event",
         "plain",
-        lambda folder, case: Nchan(folder, case.scenario.window, "newest"),
+        lambda folder, case: Nchan(folder, case.scenario.window, "oldest"),
         CASES,
     ),
 )
