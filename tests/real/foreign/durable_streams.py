@@ -11,7 +11,7 @@ from fencepost_schemas.reason import Reason
 from fencepost_schemas.standing import Standing
 from real.foreign.npm import node, version_of
 from real.process import Process, listening_socket, start
-from real.rig import STEP_S, lines_of
+from real.rig import beside_the_gate, lines_of
 from real.scenarios import (
     NOTHING,
     PAST,
@@ -78,7 +78,7 @@ class DurableStreams:
         url = f"http://127.0.0.1:{self.process.port}{STREAM}"
         headers = {"content-type": "application/json"}
         body = httpx2.Request(method, url, json=event).content if event is not None else b""
-        async with httpx2.AsyncClient(trust_env=False, timeout=STEP_S) as client:
+        async with beside_the_gate() as client:
             reply = await client.request(method, url, content=body, headers=headers)
             assert reply.is_success, f"{method}: {reply.status_code} {reply.text}"
 

@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import httpx2
-
 from fencepost_schemas.reason import Reason
 from real.process import Process, listening_socket, start
-from real.rig import STEP_S, lines_of
+from real.rig import beside_the_gate, lines_of
 from real.scenarios import (
     LITTLE,
     LONG,
@@ -111,7 +109,7 @@ class Nchan:
         return self.process
 
     async def emit(self, *keys: str) -> None:
-        async with httpx2.AsyncClient(trust_env=False, timeout=STEP_S) as client:
+        async with beside_the_gate() as client:
             for key in keys:
                 with self.log.open("a", encoding="utf-8") as log:
                     log.write(key + "\n")
@@ -121,7 +119,7 @@ class Nchan:
 
     async def forget(self) -> None:
         """Delete the channel, as its time-out would."""
-        async with httpx2.AsyncClient(trust_env=False, timeout=STEP_S) as client:
+        async with beside_the_gate() as client:
             reply = await client.delete(self._publisher)
             assert reply.status_code == 200, reply.text
 
