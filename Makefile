@@ -13,6 +13,8 @@ FOREIGN := tests/real/foreign
 MCP1    := .venv-mcp1
 DJANGO  := .venv-django
 NODE    := $(FOREIGN)/node/node_modules
+# What the decoder's benchmark compares it with.
+BENCH   := .venv-bench
 NCHAN   := PATH="$$PATH:/usr/sbin"; nginx -V 2>&1 | sed -n 's/.*--modules-path=\([^ ]*\).*/\1/p'
 
 .PHONY: help setup demo test test-real servers sim bench check
@@ -59,8 +61,14 @@ $(NODE)/.ready: $(FOREIGN)/node/package-lock.json | servers
 sim: $(READY) ## play seeds in the simulator, as in ARGS="--seeds 0:200"
 	@$(BIN)/python -m fencepost.testing.simulator $(ARGS)
 
-bench: $(READY) ## the pool beside a plain loop without a ledger, as ratios
-	@PYTHONPATH=tests $(BIN)/python tests/benchmarks/pool.py $(ARGS)
+bench: $(READY) $(BENCH)/.ready ## decoder, bridge and pool beside plain ones, as ratios; ARGS="--only pool"
+	@$(BIN)/python tests/benchmarks/run.py --bench-python $(BENCH)/bin/python $(ARGS)
+
+$(BENCH)/.ready: tests/benchmarks/decoder.lock
+	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed: install it, or name it with PYTHON=" >&2; exit 2; }
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
 
 check: $(READY) ## lint, formatting, types, import contracts
 	$(BIN)/ruff check .

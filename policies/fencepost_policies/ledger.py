@@ -1,9 +1,9 @@
 """The ledger's state machine: a row, what happened, and the time give a Plan.
 
-Two rules live here. First, whatever concerns a row's state is decided in this file and in `moves`,
-and nowhere else. Second, nothing is done here: a Plan is carried out by the pool, top to bottom
-(write, run, publish, settle), and a crash between any two lines is answered by `step` at the
-redelivery.
+Two rules live here. First, whatever concerns a row's state is decided in this file, in `moves`
+and in `waits`, and nowhere else. Second, nothing is done here: a Plan is carried out by the pool,
+top to bottom (write, run, publish, settle), and a crash between any two lines is answered by `step`
+at the redelivery.
 
 `signal` reads what happened as one word; TABLE says which move answers that word in that state;
 the moves build the plans. An absent row is never read as absent: the first plan inserts, and the
@@ -13,7 +13,7 @@ broker refuses the insert where a row stands.
 from collections.abc import Callable
 from enum import StrEnum
 
-from fencepost_policies import moves, tellings
+from fencepost_policies import moves, waits
 from fencepost_policies.disposition import Action
 from fencepost_policies.plan import (
     Answered,
@@ -167,7 +167,7 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
     (None, Signal.MUST_REFUSE): moves.park_refused,
     (None, Signal.DENIED): moves.deny,
     (None, Signal.UNDECODABLE): moves.bury_undecodable,
-    (State.CLAIMED, Signal.LEASE_RUNS): moves.wait_for_lease,
+    (State.CLAIMED, Signal.LEASE_RUNS): waits.wait_for_lease,
     (State.CLAIMED, Signal.MAY_RUN): moves.take_over,
     (State.CLAIMED, Signal.MUST_ASK): moves.park_pending,
     (State.CLAIMED, Signal.MUST_REFUSE): moves.park_refused,
@@ -179,7 +179,7 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
     (State.CLAIMED, Signal.REJECTED): moves.reject,
     (State.CLAIMED, Signal.NOT_APPLIED): moves.retry,
     (State.CLAIMED, Signal.UNKNOWN): moves.retry,
-    (State.STARTED, Signal.LEASE_RUNS): moves.wait_for_lease,
+    (State.STARTED, Signal.LEASE_RUNS): waits.wait_for_lease,
     (State.STARTED, Signal.LEASE_OVER): moves.recover,
     (State.STARTED, Signal.APPLIED): moves.commit,
     (State.STARTED, Signal.REJECTED): moves.reject,
@@ -191,7 +191,7 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
     (State.STARTED, Signal.VERIFIED_UNDONE): moves.verified_undone,
     (State.STARTED, Signal.VERIFIED_NOTHING): moves.verified_nothing,
     **{(State.CLAIMED, signal): moves.silent for signal in _VERIFIED},
-    (State.RETRY_WAIT, Signal.NOT_DUE): moves.wait_until_due,
+    (State.RETRY_WAIT, Signal.NOT_DUE): waits.wait_until_due,
     (State.RETRY_WAIT, Signal.MAY_RUN): moves.start_again,
     (State.RETRY_WAIT, Signal.MUST_ASK): moves.park_pending,
     (State.RETRY_WAIT, Signal.MUST_REFUSE): moves.park_refused,
@@ -213,20 +213,20 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
     (State.IN_DOUBT, Signal.RULED_APPLIED): moves.rule_applied,
     (State.IN_DOUBT, Signal.RULED_RETRY): moves.start,
     (State.IN_DOUBT, Signal.RULED_DISCARD): moves.deny,
-    (State.IN_DOUBT, Signal.QUARANTINED): moves.wait_out_quarantine,
+    (State.IN_DOUBT, Signal.QUARANTINED): waits.wait_out_quarantine,
     **{(state, signal): moves.skip for state in _TERMINAL for signal in _ARRIVALS},
     **{(State.REJECTED, signal): moves.bury_again for signal in _ARRIVALS},
     **{(state, Signal.OTHER_PAYLOAD): moves.conflict for state in State},
     **{(state, Signal.KNOWN_BY_KEY): moves.skip for state in State},
-    **{(state, Signal.KNOWN_BY_KEY): tellings.wait_for_first for state in _IN_WORK},
-    (State.REJECTED, Signal.KNOWN_BY_KEY): tellings.bury_beside,
+    **{(state, Signal.KNOWN_BY_KEY): waits.wait_for_first for state in _IN_WORK},
+    (State.REJECTED, Signal.KNOWN_BY_KEY): moves.bury_beside,
     **{(state, Signal.DISCARDED_ELSEWHERE): moves.skip for state in State},
     **{(state, Signal.FENCED): moves.silent for state in (None, *State)},
     **{(state, Signal.OVERTAKEN): moves.moot for state in State},
     (State.IN_DOUBT, Signal.OVERTAKEN): moves.ask_again,
     (State.REJECTED, Signal.OVERTAKEN): moves.bury_again,
     (State.REJECTED, Signal.RULED_RETRY): moves.start,
-    (State.REJECTED, Signal.QUARANTINED): moves.wait_out_quarantine,
+    (State.REJECTED, Signal.QUARANTINED): waits.wait_out_quarantine,
     (None, Signal.OVERTAKEN): moves.moot,
     (State.REFUSED, Signal.RULED_RETRY): moves.moot,
     (State.REFUSED, Signal.QUARANTINED): moves.moot,

@@ -20,6 +20,7 @@ from fencepost_policies.plan import (
     Terms,
     Verified,
 )
+from fencepost_policies.waits import wait_out_quarantine
 from fencepost_schemas.limits import NOTE_CHARS_MAX
 from fencepost_schemas.row import Effect, Row, State
 
@@ -218,6 +219,18 @@ def bury_again(row: Row | None, given: Given, now_ms: int) -> Plan:
     return Plan(publish=(Notice.BURY,) if same else (), settle=Settlement.ACK, note=row.error)
 
 
+def bury_beside(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """The key is known in other words, and those were rejected.
+
+    Where a reconciler fetched them, what the source itself tells must not be lost with them.
+    """
+    assert row is not None
+    assert isinstance(given, Arrived)
+    if row.gap and not given.gap:
+        return Plan(publish=(Notice.BURY,), settle=Settlement.ACK)
+    return skip(row, given, now_ms)
+
+
 def conflict(row: Row | None, given: Given, now_ms: int) -> Plan:
     """Record the other payload beside the first row, which is left as it is."""
     assert isinstance(given, Arrived)
@@ -232,25 +245,6 @@ def conflict(row: Row | None, given: Given, now_ms: int) -> Plan:
 def conflict_key(key: str, fingerprint: str) -> str:
     """Return the key of the row that records a conflict: one a payload, so that it repeats."""
     return f"c:{key}:{fingerprint}"
-
-
-def wait_for_lease(row: Row | None, given: Given, now_ms: int) -> Plan:
-    assert row is not None
-    return Plan(settle=Settlement.LATER, delay_ms=max(1, row.lease_until_ms - now_ms))
-
-
-def wait_until_due(row: Row | None, given: Given, now_ms: int) -> Plan:
-    assert row is not None
-    assert isinstance(given, Arrived | Answered)
-    delay_ms = max(1, row.due_ms - now_ms)
-    if delay_ms > given.start.terms.parked_over_ms:
-        return Plan(publish=(Notice.PARK,), settle=Settlement.ACK)
-    return Plan(settle=Settlement.LATER, delay_ms=delay_ms)
-
-
-def wait_out_quarantine(row: Row | None, given: Given, now_ms: int) -> Plan:
-    assert row is not None
-    return Plan(settle=Settlement.LATER, delay_ms=max(1, row.quarantine_until_ms - now_ms))
 
 
 def recover(row: Row | None, given: Given, now_ms: int) -> Plan:

@@ -1,5 +1,7 @@
 """Who follows which source, and what people wish to be followed."""
 
+from typing import Any
+
 import msgspec
 
 
@@ -47,6 +49,6 @@ class Intention(msgspec.Struct, frozen=True):
     source: str
     actor: str
     at_ms: int
-    table: msgspec.Raw | None = None
+    table: dict[str, Any] | None = None
     paused: bool = False
     note: str = ""

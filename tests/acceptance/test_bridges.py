@@ -141,7 +141,7 @@ async def test_a_frozen_bridge_comes_back_to_nothing(
                 assert {new} == set((await followed(home)).values())
                 assert new == (await home.cursor()).owner
                 assert 2 == requests == len(source.requests), "neither asked the source again"
-                assert "another bridge" not in successor.err
+                assert "written by another" not in successor.err
 
                 # It is of use again: the other one goes, and it takes the source back.
                 successor.signal(signal.SIGTERM)

@@ -40,6 +40,11 @@ VIOLATIONS = {
         "import fencepost.ledgers.kv",
         "choose adapters",
     ),
+    "a probe reaches for the broker": (
+        "worker/fencepost/probe/run.py",
+        "import fencepost.broker.jetstream",
+        "a probe asks a source and nobody else",
+    ),
     "a circle under TYPE_CHECKING": (
         "schemas/fencepost_schemas/standing.py",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import fencepost_schemas.cursor",

@@ -148,8 +148,12 @@ class Intake:
         self.came: list[Delivery] = []
         self.seen: list[Any] = []
 
-    async def open(self, want: int = 50, pending_max: int = 100) -> "Intake":
-        plan = ConsumerPlan(EVENTS, "fp-app", ("fp.events.>",), ACK_WAIT_S, pending_max)
+    async def open(
+        self, want: int = 50, pending_max: int = 100, from_now: bool = False
+    ) -> "Intake":
+        plan = ConsumerPlan(
+            EVENTS, "fp-app", ("fp.events.>",), ACK_WAIT_S, pending_max, from_now=from_now
+        )
         await self.broker.ensure_consumer(plan)
         self.puller = self.broker.puller(EVENTS, "fp-app", self.came.append)
         await self.puller.open()
@@ -184,6 +188,22 @@ async def acked(broker: Broker) -> list[Any]:
     for delivery in await here.next(3):
         await broker.settle(delivery, b"+ACK")
     await here.nothing(2 * ACK_WAIT_S)
+    await here.puller.close()
+    return here.seen
+
+
+@script
+async def from_now(broker: Broker) -> list[Any]:
+    """What was there before the consumer is passed over; what comes while nobody pulls is not."""
+    here = Intake(broker)
+    await here.put("before")
+    await (await here.open(from_now=True)).puller.close()
+    await here.put("a")
+    await here.open(from_now=True)
+    await here.put("b")
+    for delivery in await here.next(2):
+        await broker.settle(delivery, b"+ACK")
+    await here.nothing(ACK_WAIT_S / 4)
     await here.puller.close()
     return here.seen
 

@@ -161,6 +161,26 @@ async def test_the_ledger_is_looked_at_and_mended_with_no_more_rights(tmp_path: 
         assert "orders: pinned to" in (await ran("ledger", "adopt", "--yes")).out
 
 
+async def test_sources_are_looked_at_and_changed_with_no_more_rights(tmp_path: Path) -> None:
+    """The desk looks; what bridges connect to, and from where, is init's to say."""
+    logins = {role: {"user": role, "password": f"secret-{role}"} for role in ROLES}
+    sources = {"orders": {"url": "http://127.0.0.1:9/", "keys": "durable", "key": "/k"}}
+    async with EmbeddedBroker(tmp_path / "broker", extra=_roles_text()) as broker:
+        configure(tmp_path, broker.url, sources, broker={"roles": logins})
+        for code, *arguments in (
+            (0, "init"),
+            (0, "sources", "add", "crm", "--url", "http://127.0.0.1:9/x", "--keys", "none"),
+            (0, "sources", "pause", "crm"),
+            (0, "sources", "resume", "crm"),
+            (0, "sources", "rebaseline", "orders", "--from", "7", "--note", "why", "--yes"),
+            (0, "sources", "ls"),
+            (1, "sources", "show", "orders"),
+        ):
+            done = await run_command(*(str(one) for one in arguments), folder=tmp_path)
+            assert code == done.code, (arguments, done.err)
+            assert "" == done.err or "--yes" in arguments
+
+
 async def _cursor(broker: EmbeddedBroker) -> StoredMessage:
     connection = await _login(broker, "init")
     try:

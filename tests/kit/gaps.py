@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from fencepost import Context, Fencepost, Gap
+from fencepost.pool.work import row_subject
 from fencepost.ports import Message, Stored
-from fencepost_schemas.row import Row
+from fencepost_schemas.row import Row, decode_row
 from fencepost_schemas.standing import Standing
-from fencepost_schemas.subject import EVENTS
+from fencepost_schemas.subject import EVENTS, LEDGER
 from fencepost_schemas.verdict import EpochRecord, Verdict, gap_id
 from kit.house import House
 from kit.pool import FIRST, SECOND
@@ -78,21 +79,24 @@ def reconciling(
 
 
 async def register(home: House, app: Fencepost) -> None:
-    """Run a worker of the app until its consumer of gaps is there."""
+    """Run a worker of the app until its consumers of gaps are there."""
 
     async def there() -> bool:
-        info = await home.connection.api(f"CONSUMER.INFO.{EVENTS}.fp-{app.name}-gaps")
-        return "error" not in info
+        for source in app.reconcilers:
+            name = f"fp-{app.name}-gaps-{source}"
+            if "error" in await home.connection.api(f"CONSUMER.INFO.{EVENTS}.{name}"):
+                return False
+        return True
 
     async with home.worker(app):
-        await until(there, "the consumer of gaps")
+        await until(there, "the consumers of gaps")
 
 
 async def filled(home: House, app: str = "shop") -> None:
     """Return once every record of gaps is acked, and every event behind them."""
 
     async def empty() -> bool:
-        for name in (f"fp-{app}-gaps", f"fp-{app}"):
+        for name in (f"fp-{app}-gaps-orders", f"fp-{app}"):
             info = await home.connection.api(f"CONSUMER.INFO.{EVENTS}.{name}")
             if "error" in info or info["num_pending"] or info["num_ack_pending"]:
                 return False
@@ -103,5 +107,7 @@ async def filled(home: House, app: str = "shop") -> None:
 
 async def gap_row(home: House, gap: Gap = GAP) -> Row:
     """Return the row of a gap of `orders`."""
-    (found,) = [row for row in await home.rows() if row.key == f"k:{gap_id('orders', gap)}"]
-    return found
+    subject = row_subject(home.subjects, "fill", "orders", f"k:{gap_id('orders', gap)}")
+    stored = await home.connection.last(LEDGER, subject)
+    assert stored is not None, "the gap has no row"
+    return decode_row(stored.payload)

@@ -25,12 +25,14 @@ FOUND = {
 
 FOUND_LATER = {
     118: "I4, the oracle's: a join's loss that came late in another generation",
-    452: "I8, the oracle's: a key that came in a later generation to a paused handler",
+    452: "I8: a key that came again took the place of what was held under a pause",
     1376: "I6, the oracle's: a doubt that waits until its handler's pause is over",
     1716: "I1: a keyless event came again behind a seam ruled the same as one that was reconciled",
     2347: "I4, the oracle's: the same as 118",
     3024: "I2: a log that holds three events covered a join, and had dropped what was lost at it",
     3519: "I6: a refusal whose worker died before it held, and whose event was ruled the same",
+    3803: "I8: the same as 452",
+    3977: "I2: the same as 452, and what had taken the place was discarded",
     4820: "I1: a keyless event got another key when an older seam was ruled the same afterwards",
 }
 """In plans as they are drawn today."""

@@ -68,6 +68,17 @@ async def test_a_handler_that_emits_can_be_called_directly() -> None:
     await alone.emit(type="task", key="a")
 
 
+def test_a_handler_in_a_thread_cannot_emit() -> None:
+    """It says so, instead of leaving something that is never awaited."""
+    standing = Standing.GENESIS
+    event = ClassifiedEvent("orders", "0001-aaaaaaaa", standing, standing, "", "", "", "", b"")
+    kept = Kept()
+    ctx = Context(event=event, handler="fill", idempotency_key="x", attempt=1, emitter=kept)
+    with pytest.raises(UsageError, match="async def"):
+        ctx.emit(type="task", key="a")
+    assert [] == kept.emitted
+
+
 # --- registration -------------------------------------------------------------------------------
 async def typed(gap: Gap, ctx: Context) -> None: ...
 async def untyped(gap, ctx: Context) -> None: ...  # type: ignore[no-untyped-def]

@@ -145,7 +145,8 @@ class Fencepost:
         It is called for each gap that is recorded from now on, by one worker, again where it fails,
         and may fetch more than was missed: what it emits is applied once by key, beside what the
         source brings under that key, in whatever words. After `attempts` a person is asked. `name`
-        is part of its ledger rows, as a handler's is. Raises UsageError for what could not work.
+        is part of its ledger rows: keep it, and use it once on a broker, as a handler's. Raises
+        UsageError for what could not work.
         """
 
         def register(function: F) -> F:

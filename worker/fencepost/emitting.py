@@ -1,5 +1,6 @@
 """What a handler emits: checked here, and published by whoever runs the handler."""
 
+from collections.abc import Awaitable
 from typing import Protocol
 
 import msgspec
@@ -11,8 +12,8 @@ from fencepost_schemas.limits import KEY_BYTES_MAX, TYPE_BYTES_MAX
 
 
 class Emitter(Protocol):
-    async def emit(self, emission: Emission) -> None:
-        """Publish it; return once it is durable."""
+    def emit(self, emission: Emission) -> Awaitable[None]:
+        """Publish it; done once it is durable."""
 
 
 class Kept:

@@ -48,3 +48,11 @@ class Unanswered(Unreachable):
 
 class Denied(Unreachable):
     pass
+
+
+def first_of(together: BaseExceptionGroup) -> BaseException:
+    """Return the first error in a group, however deep the groups are nested."""
+    error: BaseException = together
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

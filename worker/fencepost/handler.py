@@ -4,9 +4,10 @@ A handler is an ordinary function, `async def` or not. It takes its payload firs
 to, a `Context`; it says how it went by returning or by one of three exceptions.
 """
 
+import asyncio
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -117,15 +118,20 @@ class Context(msgspec.Struct, frozen=True):
         """
         return self.gate
 
-    async def emit(self, *, type: str, key: str = "", data: object = None) -> None:
+    def emit(self, *, type: str, key: str = "", data: object = None) -> Awaitable[None]:
         """Publish an event of this app, and return once it is durable.
 
         It goes to handlers as any event does, and is applied once by its key, however often it is
         emitted: every attempt emits again. A reconciler's is applied once beside those that its
-        source brings. `data` becomes JSON; bytes are taken as they are. From `async def` only.
-        Raises UsageError where there is no key, or the broker cannot carry it.
+        source brings. `data` becomes JSON; bytes are taken as they are. Raises UsageError where
+        there is no key, where the broker cannot carry it, and outside of `async def`.
         """
-        await self.emitter.emit(checked_emission(type, key, data))
+        emission = checked_emission(type, key, data)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            raise UsageError("emit: make the handler `async def`, and await it") from None
+        return self.emitter.emit(emission)
 
 
 # --- registration -------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ def checked_table(name: str, table: Mapping[str, Any], settings: Settings) -> So
         msgspec.structs.replace(settings, sources={name: source})
     except (msgspec.ValidationError, ValueError) as error:
         raise UsageError(f"sources.{name}: {error}") from None
+    source = speaking(name, source, settings.dialects)
     parts = urlsplit(source.url)
     if parts.query or parts.fragment or "@" in parts.netloc:
         raise UsageError(
@@ -62,12 +63,3 @@ def checked_table(name: str, table: Mapping[str, Any], settings: Settings) -> So
                 f"{VARIABLE_PREFIX}..., so that no other of a bridge's can be sent anywhere"
             )
     return source
-
-
-def source_in(name: str, table: msgspec.Raw, settings: Settings) -> Source:
-    """Return the source of a stored table; raise UsageError as `checked_table` does."""
-    try:
-        decoded = msgspec.json.decode(table, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise UsageError(f"sources.{name}: {error}") from None
-    return checked_table(name, decoded, settings)

@@ -138,7 +138,13 @@ def login_for(broker: Broker, role: Role, environment: Mapping[str, str] = os.en
 def source_headers(
     name: str, source: Source, environment: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """Return the request headers of a source, those from the environment included."""
+    """Return the request headers of a source, those from the environment included.
+
+    Raises UsageError for a variable that is not set, that of the credentials too: it will not come.
+    """
+    variable = source.credentials.env if source.credentials is not None else ""
+    if variable and variable not in environment:
+        raise UsageError(f"sources.{name}.credentials: the variable {variable} is not set")
     headers = dict(source.headers)
     for header, variable in source.headers_env.items():
         if variable not in environment:

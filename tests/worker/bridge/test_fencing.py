@@ -35,8 +35,8 @@ async def test_a_second_bridge_takes_over(broker: EmbeddedBroker) -> None:
             assert isinstance(fenced, Fenced)
             owner = (await home.cursor()).owner
             assert (
-                f"orders: another bridge ({owner}) follows this source now; this one stops. "
-                "Run one bridge a source"
+                f"orders: its cursor was written by another ({owner}), so this "
+                "bridge no longer has it"
             ) == str(fenced)
         assert ["a", "b", "c", "d"] == [json.loads(one.payload)["k"] for one in await home.events()]
         assert 4 == len(set(await _places(home)))

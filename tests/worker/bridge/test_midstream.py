@@ -1,14 +1,27 @@
 """In the middle of a connection: what turns the lineage, and from which event on."""
 
+from typing import Any
+
 import msgspec
+import pytest
 
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.ports import Message
 from fencepost_schemas.question import Answer, QuestionKind, Ruling, seam_question_id
 from fencepost_schemas.verdict import Gap
 from kit.house import House, house
-from kit.orders import IN_DATA, OPAQUE, RESET, TWO, live, orders, see
+from kit.orders import IN_DATA, OPAQUE, RESET, TOKENS, TWO, live, orders, see
 from kit.source import End, ScriptedSource, sse, stream
+
+DENSE = {**TOKENS, "scheme": "integer-dense"}
+GONE = {**TOKENS, "reset_comments": ["^410:"]}
+CODED = {**TOKENS, "reset_codes": ["lagged"], "reset_pointer": "/code"}
+COMMENT = b":410: Gone\n\n"
+INJECTED = b"Failed to retrieve next link.\n\n"
+
+
+def numbered(*numbers: int) -> bytes:
+    return sse(*((str(number), f'{{"k":"k{number}"}}') for number in numbers))
 
 
 async def test_an_id_that_falls_back_opens_a_generation_in_mid_stream(
@@ -112,6 +125,142 @@ async def test_a_ruling_counts_for_a_turn_in_mid_stream_too(broker: EmbeddedBrok
         assert ["unverifiable", "unverifiable", "reoriginated"] == [
             event.standing for event in (await home.events())[2:5]
         ]
+
+
+@pytest.mark.parametrize(
+    ("plain", "chunks", "kind", "reason", "gap"),
+    [
+        (TOKENS, [numbered(4), numbered(2)], "reoriginated", "order_not_after", ("4", "2", False)),
+        (
+            TOKENS,
+            [numbered(4), sse(("4", '{"k":"other"}'))],
+            "reoriginated",
+            "id_reused",
+            ("4", "4", False),
+        ),
+        (DENSE, [numbered(4), numbered(7)], "reoriginated", "dense_hole", ("4", "7", True)),
+        (GONE, [numbered(4), COMMENT, numbered(5)], "reoriginated", "reset_comment", ("4", "5")),
+        (
+            CODED,
+            [numbered(4), sse(("5", '{"code":"lagged"}'))],
+            "reoriginated",
+            "reset_code",
+            ("4", "5"),
+        ),
+        (
+            RESET,
+            [numbered(4), sse(("5", '{"k":"k5"}'), type="reset")],
+            "reoriginated",
+            "reset_event",
+            ("4", "5"),
+        ),
+        (
+            TOKENS,
+            [numbered(4), INJECTED, numbered(5)],
+            "reoriginated",
+            "text_injected",
+            ("4", "5", False),
+        ),
+    ],
+    ids=["falls back", "other bytes", "a hole", "a comment", "a code", "an event", "injected text"],
+)
+async def test_what_speaks_against_a_proven_stream_turns_it_at_that_frame(
+    broker: EmbeddedBroker,
+    plain: dict[str, Any],
+    chunks: list[bytes],
+    kind: str,
+    reason: str,
+    gap: tuple[Any, ...],
+) -> None:
+    """What came before it stays in the old generation, the event itself begins the new one."""
+    after, before, exact = (*gap, False)[:3]
+    script = (
+        stream(numbered(1, 2), gen="g", floor="1"),
+        stream(numbered(3), *chunks, numbered(8, 9), gen="g", floor="1", end=End.HANG),
+    )
+    async with (
+        ScriptedSource(*script) as source,
+        house(broker, orders(source.url, plain=plain)) as home,
+    ):
+        await home.init()
+        async with home.bridge():
+            await see(home, 7)
+
+        assert ["genesis", "resumed", kind] == (await home.verdicts())[:3]
+        turned = (await home.records())[2]
+        assert reason in {one.value for one in turned.verdict.reasons}
+        assert turned.gap is not None
+        assert (after, before, exact) == (
+            turned.gap.after_position,
+            turned.gap.before_position,
+            turned.gap.exact,
+        )
+        assert (2 if reason == "dense_hole" else 0) == turned.gap.missing
+        generations = [event.generation for event in await home.events()]
+        assert [turned.parent] * 4 == generations[:4]
+        assert turned.generation == generations[4]
+        assert turned.parent not in generations[4:]
+        assert 2 == len(source.requests)
+
+
+async def test_a_hole_where_nothing_says_which_generation_it_is(broker: EmbeddedBroker) -> None:
+    """The first connection proves no identity: what is missing is told, and it is doubted."""
+    script = (stream(numbered(1, 2, 5, 6), end=End.HANG),)
+    plain = {"scheme": "integer-dense"}
+    async with (
+        ScriptedSource(*script) as source,
+        house(broker, orders(source.url, plain=plain)) as home,
+    ):
+        await home.init()
+        async with home.bridge():
+            await see(home, 4)
+
+        assert ["genesis", "unverifiable"] == await home.verdicts()
+        gap = (await home.records())[1].gap
+        assert gap is not None
+        assert ("2", "5") == (gap.after_position, gap.before_position)
+
+
+@pytest.mark.parametrize("last", [COMMENT, INJECTED], ids=["a comment", "injected text"])
+async def test_a_word_before_a_clean_end_is_not_forgotten(
+    broker: EmbeddedBroker, last: bytes
+) -> None:
+    """The next connection is judged on a goodbye; a proxy's page behind the last event spoils none,
+
+    and whether anything is missing behind it is what that connection's resume proves.
+    """
+    script = (
+        stream(numbered(1, 2), gen="g", floor="1"),
+        stream(numbered(3), last, gen="g", floor="1"),
+        stream(numbered(4), gen="g", floor="1", end=End.HANG),
+    )
+    async with (
+        ScriptedSource(*script) as source,
+        house(broker, orders(source.url, plain=GONE)) as home,
+    ):
+        await home.init()
+        async with home.bridge():
+            await see(home, 4)
+
+        verdicts = await home.verdicts()
+        assert (["reoriginated"] if last is COMMENT else ["resumed"]) == verdicts[2:3]
+        assert ["k1", "k2", "k3", "k4"] == [event.key for event in await home.events()]
+
+
+async def test_a_heartbeat_with_a_strange_line_is_no_event(broker: EmbeddedBroker) -> None:
+    """Fields that the source is known to send beside events are not taken for a proxy's page."""
+    plain = {**TOKENS, "extra_fields": True}
+    body = (numbered(1), b"seen: now\n\n", numbered(2))
+    script = (stream(*body, gen="g", floor="1", end=End.HANG),)
+    async with (
+        ScriptedSource(*script) as source,
+        house(broker, orders(source.url, plain=plain)) as home,
+    ):
+        await home.init()
+        async with home.bridge():
+            await see(home, 2)
+
+        assert ["genesis"] == await home.verdicts()
 
 
 async def _rule(home: House, generation: str, ruling: Ruling) -> None:

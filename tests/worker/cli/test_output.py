@@ -1,10 +1,11 @@
 """What commands print: foreign text made harmless, and a name for whoever answers."""
 
 import getpass
+import sys
 
 import pytest
 
-from fencepost.cli.output import plain
+from fencepost.cli.output import plain, print_lines
 from fencepost.cli.questions import _own_name
 from fencepost.errors import UsageError
 
@@ -34,3 +35,17 @@ def test_a_system_without_a_name_for_us(monkeypatch: pytest.MonkeyPatch, error: 
     monkeypatch.setattr(getpass, "getuser", getuser)
     with pytest.raises(UsageError, match="say who answers with --as"):
         _own_name()
+
+
+def test_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lines are broken between words, behind their indentation; in a pipe they are left whole."""
+    lines = ["  overlap: the source gave back the events that we had", "", "short"]
+    print_lines(lines)
+    assert lines == capsys.readouterr().out.splitlines()
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "30")
+    print_lines(lines)
+    broken = ["  overlap: the source gave", "    back the events that we", "    had", "", "short"]
+    assert broken == capsys.readouterr().out.splitlines()

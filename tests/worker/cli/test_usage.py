@@ -82,6 +82,19 @@ async def test_variables_that_are_not_set(tmp_path: Path) -> None:
     ran = await run_command("bridge", folder=tmp_path)
     assert 2 == ran.code
     assert "sources.orders.headers_env: the variable SHOP_TOKEN for Authorization" in ran.complaint
+    asked = {"orders": {**SOURCE["orders"], "credentials": {"env": "SHOP_TOKEN"}}}
+    configure(tmp_path, NOWHERE, asked)
+    ran = await run_command("bridge", folder=tmp_path)
+    expected = "sources.orders.credentials: the variable SHOP_TOKEN is not set"
+    assert (2, expected) == (ran.code, ran.complaint)
+
+
+async def test_a_certificate_file_that_is_not_there(tmp_path: Path) -> None:
+    """Found before anything is connected to, in one line."""
+    fields = {"url": "https://127.0.0.1:9/x", "tls_ca": "ca.pem"}
+    configure(tmp_path, NOWHERE, {"orders": {**SOURCE["orders"], **fields}})
+    ran = await run_command("bridge", folder=tmp_path)
+    assert (2, "sources.orders.tls_ca: ca.pem: there is no such file") == (ran.code, ran.complaint)
 
 
 async def test_an_app_that_is_wrong(tmp_path: Path) -> None:

@@ -7,7 +7,20 @@ from fencepost_schemas.question import QuestionKind
 from fencepost_schemas.row import State
 from fencepost_schemas.subject import QUESTIONS, app_source
 from kit.house import House, house
-from kit.pool import SOURCE, Runs, event, publish, questions, see_questions, settle, states, working
+from kit.pool import (
+    SOURCE,
+    Runs,
+    doubtful,
+    event,
+    publish,
+    publish_seam,
+    questions,
+    rule,
+    see_questions,
+    settle,
+    states,
+    working,
+)
 from kit.wait import until
 
 ONE_BY_ONE = {"slots": 1}
@@ -104,6 +117,31 @@ async def test_an_answer_before_the_event_is_safe_is_not_overlooked(
             await settle(home)
             assert '{"k":"late"}' in runs.keys
             assert [] == await waiting(home, pause.id)
+
+
+async def test_what_comes_again_under_a_key_does_not_take_the_place_of_what_is_held(
+    broker: EmbeddedBroker,
+) -> None:
+    """The same task from a generation that is discarded meanwhile: the good one is still run."""
+    runs, mended = Runs(), list[bool]()
+    async with house(broker, SOURCE, pool=ONE_BY_ONE) as home:
+        await home.init()
+        await publish(home, *(event(key) for key in MANY[:5]))
+        async with working(home, app_that_breaks(runs, mended)):
+            [pause] = await see_questions(home, 1, QuestionKind.PAUSE)
+            await settle(home)
+            await publish_seam(home)
+            # The other handler asks about the seam, as it has not seen the new task before.
+            await publish(home, event("twice"), doubtful("twice"), doubtful("new", "2"))
+            await settle(home)
+            assert 3 == len(await waiting(home, pause.id))
+            await rule(home, "discard")
+            mended.append(True)
+            await home.book.answer(pause.id, "resume", "eve")
+            await until(lambda: '{"k":"twice"}' in runs.keys, "the good one to be run")
+            await settle(home)
+            assert [] == await waiting(home, pause.id)
+        assert State.APPLIED is (await states(home))["k:twice"]
 
 
 async def test_one_success_in_between_begins_the_count_anew(broker: EmbeddedBroker) -> None:

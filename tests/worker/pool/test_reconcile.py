@@ -9,6 +9,7 @@ from fencepost import Context, Fencepost, Gap, NotApplied, Reject
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.errors import UsageError
 from fencepost.ports import Message
+from fencepost_schemas.event import KeyScope
 from fencepost_schemas.question import QuestionKind
 from fencepost_schemas.row import State
 from fencepost_schemas.standing import Standing
@@ -134,6 +135,35 @@ async def test_gaps_from_before_it_was_registered_are_left_alone(broker: Embedde
         async with working(home, app):
             await filled(home)
     assert [later] == refills.gaps
+
+
+async def test_a_reconciler_that_comes_later_begins_at_its_own_first_start(
+    broker: EmbeddedBroker,
+) -> None:
+    """Whatever the app's other reconcilers have seen, or not seen yet."""
+    refills, others = Refills(), list[Gap]()
+
+    def with_another() -> Fencepost:
+        app = reconciling(Fencepost("shop"), refills)
+
+        @app.reconcile("crm")
+        async def other(gap: Gap, ctx: Context) -> None:
+            others.append(gap)
+
+        return app
+
+    later = Gap(SECOND, "9", THIRD, "1")
+    async with house(broker, {**SOURCE, "crm": SOURCE["orders"]}) as home:
+        await begin(home, reconciling(Fencepost("shop"), refills))
+        await publish_record(home, source="crm")
+        await publish_record(home)
+        await publish_record(home, source="crm", gap=JOIN_GAP)
+        await register(home, with_another())
+        await publish_record(home, source="crm", gap=later, generation=THIRD)
+        async with working(home, with_another()):
+            await until(lambda: later in others, "the later gap")
+            await filled(home)
+    assert ([GAP], [later]) == (refills.gaps, others)
 
 
 async def test_gaps_of_other_sources_are_no_business_of_it(broker: EmbeddedBroker) -> None:
@@ -280,6 +310,29 @@ async def test_the_configured_namespace_counts_before_there_is_an_event(
             await filled(home)
         namespaces = {row.key: row.namespace for row in await home.rows()}
     assert "shared" == namespaces["k:missed"]
+
+
+async def test_keys_that_do_not_last_are_found_out_where_they_are_not_configured(
+    broker: EmbeddedBroker,
+) -> None:
+    """A source may be added while the worker runs; its events say what its keys are worth."""
+    said: list[str] = []
+
+    async def emit_and_tell(gap: Gap, ctx: Context) -> None:
+        with pytest.raises(UsageError) as refused:
+            await emit_missed(gap, ctx)
+        said.append(str(refused.value))
+
+    app = reconciling(app_with(Runs()), Refills(), emit_and_tell)
+    async with house(broker, SOURCE) as home:
+        await begin(home, app)
+        async with working(home, app):
+            await publish(home, event("a", scope=KeyScope.GENERATION))
+            await filled(home)
+            await publish_record(home)
+            await filled(home)
+        assert [] == await home.events("app-shop")
+    assert 1 == len(said) and 'keys = "durable"' in said[0]
 
 
 async def test_what_waits_in_doubt_is_applied_once_it_was_fetched(broker: EmbeddedBroker) -> None:

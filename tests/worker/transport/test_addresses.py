@@ -113,6 +113,16 @@ async def test_names_without_an_address(monkeypatch: pytest.MonkeyPatch, answer:
         await addresses_of("crm.example", 443, written=False, allow_private=False)
 
 
+@pytest.mark.parametrize("host", ["a..b", "-", "xn--", "x" * 300, "a_b..", "%20"])
+async def test_a_host_that_is_none(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    """Settings let it pass, so it is a source that cannot be reached, and no crash."""
+    await names(monkeypatch, [])
+    url = f"http://{host}/events"
+    async with way_to(url) as way:
+        with pytest.raises(SourceUnreachable, match=r"url that cannot be used|cannot be resolved"):
+            await read(way, url)
+
+
 async def test_a_name_that_no_resolver_takes() -> None:
     """A label of a hundred characters is no name, and no crash."""
     with pytest.raises(SourceUnreachable, match="cannot be resolved"):

@@ -27,6 +27,8 @@ from fencepost_schemas.limits import (
 )
 from fencepost_schemas.sse import Decoder, Frame, SseLimitExceeded
 
+RETRY_MS_MAX = 24 * 3600 * 1000
+
 WAITED_S = 0.1
 """Whoever waited for so long had nothing left that came before."""
 
@@ -175,6 +177,13 @@ class Attempt:
         if frame.data is not None and not self.hearing.repeat:
             self.held.append(frame)
             self._held_bytes += len(frame.data)
+
+    @property
+    def retry_s(self) -> float | None:
+        """How long the source wants us to wait before the next connection, if it says so."""
+        retry = self.decoder.retry
+        # The number may have hundreds of digits, more than a float can hold.
+        return None if retry is None else min(retry, RETRY_MS_MAX) / 1000
 
     @property
     def barren(self) -> bool:

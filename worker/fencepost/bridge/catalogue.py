@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from fencepost.errors import UsageError
-from fencepost.intentions import source_in
+from fencepost.intentions import checked_table
 from fencepost.ports import Broker, StoredMessage
 from fencepost.settings import Settings, Source
 from fencepost.settings_file import source_headers
@@ -93,6 +93,6 @@ class Catalogue:
             return own
         if intention.table is None:
             return None
-        source = source_in(name, intention.table, self._settings)
+        source = checked_table(name, intention.table, self._settings)
         source_headers(name, source)
         return source

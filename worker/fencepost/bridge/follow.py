@@ -22,7 +22,7 @@ from fencepost.bridge.lineage import Lineage
 from fencepost.bridge.renewal import Renewal
 from fencepost.bridge.shelf import Shelf, nothing_reached
 from fencepost.bridge.strikes import Strikes
-from fencepost.errors import Denied, SourceStopped, Unreachable
+from fencepost.errors import Denied, SourceStopped, Unreachable, first_of
 from fencepost.ports import Door, SourceUnreachable, World
 from fencepost.settings import Bridge, Source
 from fencepost.telemetry import CONNECT, tracer
@@ -39,8 +39,6 @@ from fencepost_schemas.sse import Frame, SseLimitExceeded
 from fencepost_schemas.standing import Standing
 
 log = logging.getLogger("fencepost.bridge")
-
-RETRY_MS_MAX = 24 * 3600 * 1000
 
 
 class Ending(StrEnum):
@@ -103,7 +101,7 @@ class Follower:
                 group.create_task(self._touch_while_idle())
                 await self._connect_for_ever()
         except BaseExceptionGroup as together:
-            raise _first(together) from None
+            raise first_of(together) from None
 
     async def _connect_for_ever(self) -> None:
         while True:
@@ -278,6 +276,9 @@ class Follower:
             verdict, first, token=hearing.generation.token, asked=attempt.asked, covered=covered
         )
         self._renewal.judged(verdict.kind)
+        if first is None and verdict.kind is Standing.REORIGINATED:
+            # What we asked for is of the generation that ended: its first event is not behind it.
+            attempt.hearing = self.source.speech.hearing(self._lineage.cursor)
         held, attempt.held = attempt.held, []
         late = covered.late if covered is not None and verdict.kind is Standing.RESUMED else 0
         self._lineage.pass_late(held[:late])
@@ -382,9 +383,8 @@ class Follower:
             self._refused.gave_up(hearing.unsettled)
 
     def _remember_retry(self, attempt: Attempt) -> None:
-        if attempt.decoder.retry is not None:
-            # The number may have hundreds of digits, more than a float can hold.
-            self._retry_s = min(attempt.decoder.retry, RETRY_MS_MAX) / 1000
+        if attempt.retry_s is not None:
+            self._retry_s = attempt.retry_s
 
     def _strike(self, exceeded: SseLimitExceeded) -> None:
         """Count an oversized line or event; one that stays in the way stops the source."""
@@ -400,11 +400,3 @@ class Follower:
 
 def _now_s() -> float:
     return asyncio.get_running_loop().time()
-
-
-def _first(together: BaseExceptionGroup) -> BaseException:
-    """Return the first error in a group, however deep the groups are nested."""
-    error: BaseException = together
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

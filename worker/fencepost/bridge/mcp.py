@@ -11,21 +11,15 @@ from typing import Any
 
 import msgspec
 
+from fencepost.mcp_calls import CLIENT, meta_of, negotiated, result_of, session_headers
 from fencepost.ports import Request, SourceResponse, SourceUnreachable, Way, World
 from fencepost.settings import Source
 from fencepost_policies.dialects.mcp import SESSION_HEADER, request_in
 from fencepost_schemas.cursor import Cursor
-from fencepost_schemas.limits import EVENT_BYTES_MAX
-from fencepost_schemas.sse import Decoder, Frame
+from fencepost_schemas.sse import Frame
 
 log = logging.getLogger("fencepost.bridge")
 
-CLIENT = {"name": "fencepost", "version": "1"}
-VERSION_HEADER = "MCP-Protocol-Version"
-BEFORE_VERSION_HEADER = "2025-03-26"
-VERSION_META = "io.modelcontextprotocol/protocolVersion"
-INFO_META = "io.modelcontextprotocol/clientInfo"
-CAPABILITIES_META = "io.modelcontextprotocol/clientCapabilities"
 NOT_FOUND = 404
 BAD_REQUEST = 400
 
@@ -119,7 +113,7 @@ class McpDoor:
             if response.status != 200:
                 raise SourceUnreachable(f"answered initialize with {response.status}")
             self.session = response.headers.get(SESSION_HEADER, "")
-            self._version = await _negotiated(response) or self._speech.protocol
+            self._version = await negotiated(response) or self._speech.protocol
         await self._post({"jsonrpc": "2.0", "method": "notifications/initialized"})
         for request in self._speech.requests:
             await self._post(self._message(request))
@@ -131,7 +125,7 @@ class McpDoor:
                     f"answered {message.get('method', 'a reply')} with {response.status}"
                 )
             if "id" in message and "method" in message:
-                await _result(response)
+                await result_of(response)
 
     def _listen(self) -> Request:
         message = self._message(
@@ -139,11 +133,7 @@ class McpDoor:
                 "method": "subscriptions/listen",
                 "params": {
                     "notifications": self._speech.notifications,
-                    "_meta": {
-                        VERSION_META: self._speech.protocol,
-                        INFO_META: CLIENT,
-                        CAPABILITIES_META: {},
-                    },
+                    "_meta": meta_of(self._speech.protocol),
                 },
             }
         )
@@ -164,59 +154,4 @@ class McpDoor:
         return Request("POST", self._source.url, headers, "", msgspec.json.encode(message))
 
     def _with_session(self) -> dict[str, str]:
-        headers = dict(self._headers)
-        if self._version not in ("", BEFORE_VERSION_HEADER):
-            headers[VERSION_HEADER] = self._version
-        if self.session:
-            headers[SESSION_HEADER] = self.session
-        return headers
-
-
-class _Result(msgspec.Struct):
-    protocol_version: str = msgspec.field(name="protocolVersion", default="")
-
-
-class _Reply(msgspec.Struct):
-    result: msgspec.Raw = msgspec.Raw(b"")
-    error: dict[str, Any] | None = None
-
-
-async def _negotiated(response: SourceResponse) -> str:
-    """Return the protocol version of an answer to initialize, "" where it names none."""
-    try:
-        return msgspec.json.decode(await _result(response), type=_Result).protocol_version
-    except msgspec.DecodeError:
-        return ""
-
-
-async def _result(response: SourceResponse) -> msgspec.Raw:
-    """Return the result that a response carries; raise SourceUnreachable where it is an error."""
-    streamed = response.headers.get("content-type", "").startswith("text/event-stream")
-    body = bytearray()
-    decoder = Decoder()
-    async for chunk in response.chunks():
-        if not streamed:
-            body += chunk
-            if len(body) > EVENT_BYTES_MAX:
-                raise SourceUnreachable("sent a reply without an end")
-            continue
-        for frame in decoder.feed(chunk):
-            found = _result_in(frame.data.encode()) if frame.data else None
-            if found is not None:
-                return found
-    found = _result_in(bytes(body))
-    if found is None:
-        raise SourceUnreachable("sent a reply that is none")
-    return found
-
-
-def _result_in(data: bytes) -> msgspec.Raw | None:
-    """Return the result of a JSON-RPC reply, None for anything else."""
-    try:
-        reply = msgspec.json.decode(data, type=_Reply)
-    except msgspec.DecodeError:
-        return None
-    if reply.error is not None:
-        code = reply.error.get("code")
-        raise SourceUnreachable(f"refused a request ({code if isinstance(code, int) else 'error'})")
-    return reply.result if bytes(reply.result) else None
+        return {**self._headers, **session_headers(self._version, self.session)}

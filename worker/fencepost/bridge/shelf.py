@@ -158,8 +158,8 @@ class Shelf:
             raise _cursor_gone(cursor.source)
         other = msgspec.json.decode(stored.payload, type=Cursor).owner
         raise Fenced(
-            f"{cursor.source}: another bridge ({other}) follows this source now; this one stops. "
-            "Run one bridge a source"
+            f"{cursor.source}: its cursor was written by another ({other}), so this "
+            "bridge no longer has it"
         )
 
     async def _wait_out(self, source: str, refusal: NotStored) -> None:

@@ -10,6 +10,7 @@ from fencepost.cli.demo import demo
 from fencepost.cli.dev import dev
 from fencepost.cli.init import init
 from fencepost.cli.ledger import ledger
+from fencepost.cli.probe import probe
 from fencepost.cli.questions import questions
 from fencepost.cli.sources import sources
 from fencepost.cli.version import version
@@ -23,7 +24,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, dev, init, bridge, worker, version):
+for command in (demo, dev, init, bridge, worker, probe, version):
     app.command()(command)
 _GROUPS = (("sources", sources), ("questions", questions), ("ledger", ledger), ("dead", dead))
 for name, commands in _GROUPS:

@@ -3,7 +3,7 @@
 from fencepost.clock import iso_time
 from fencepost.desk.lineages import Generation, SourceEntry, SourceReport
 from fencepost_schemas.evidence import Fact
-from fencepost_schemas.verdict import Gap
+from fencepost_schemas.verdict import Gap, gap_id
 
 SOURCE_COLUMNS = ["source", "state", "generation", "standing", "last verdict", "last event", "gaps"]
 _STEPS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -50,11 +50,11 @@ def described_source(report: SourceReport, limit: int) -> list[list[str]]:
         left_out = len(report.generations) - len(shown)
         rows.append(["", f"{left_out} older generations: --limit {len(report.generations)}"])
     for generation in shown:
-        rows += _described_generation(generation)
+        rows += _described_generation(entry.source, generation)
     return rows
 
 
-def _described_generation(one: Generation) -> list[list[str]]:
+def _described_generation(source: str, one: Generation) -> list[list[str]]:
     rows = [
         [one.generation, f"{one.verdict}, opened {iso_time(one.opened_ms)} by {one.bridge}"],
         ["  parent", one.parent or "-"],
@@ -66,8 +66,8 @@ def _described_generation(one: Generation) -> list[list[str]]:
         rows.append(["  asked from", one.asked])
     rows += [["  fact", _described_fact(fact)] for fact in one.facts]
     if one.gap is not None:
-        rows.append(["  gap", _described_gap(one.gap)])
-    rows += [["  gap at a join", _described_gap(gap)] for gap in one.join_gaps]
+        rows.append(["  gap", _described_gap(source, one.gap)])
+    rows += [["  gap at a join", _described_gap(source, gap)] for gap in one.join_gaps]
     if one.ruling is not None:
         rows.append(["  ruling", f"{one.ruling}: {one.ruling.meaning}"])
     return rows
@@ -80,14 +80,14 @@ def _described_fact(fact: Fact) -> str:
     )
 
 
-def _described_gap(gap: Gap) -> str:
+def _described_gap(source: str, gap: Gap) -> str:
+    """Return its ends, and its id: by that the ledger knows what a reconciler made of it."""
     if gap.empty:
         return "nothing can be missing"
-    exact = ", exactly" if gap.exact else ""
-    return (
-        f"after {gap.after_generation} {gap.after_position or '(nothing)'}, "
-        f"before {gap.before_generation} {gap.before_position or '(its first)'}{exact}"
-    )
+    after = f"after {gap.after_generation} {gap.after_position or '(nothing)'}"
+    before = f"before {gap.before_generation} {gap.before_position or '(its first)'}"
+    exact = ["exactly"] if gap.exact else []
+    return ", ".join([after, before, *exact, gap_id(source, gap)])
 
 
 def _verdict(entry: SourceEntry) -> str:

@@ -193,7 +193,7 @@ def adopt(
         print_json({"identity": adoption.identity, "adopted": adopted, "actor": name})
         return
     names = ", ".join(one.source for one in adoption.differing)
-    typer.echo(f"{names}: pinned to {adoption.identity} by {name}; start bridges and workers again")
+    typer.echo(f"{names}: pinned to {adoption.identity} by {name}; start the workers again")
 
 
 def _meaning_of(adoption: Adoption, choice: Choice) -> list[str]:
@@ -203,7 +203,9 @@ def _meaning_of(adoption: Adoption, choice: Choice) -> list[str]:
         f"written last by {one.owner}"
         for one in adoption.differing
     ]
-    lines.append("a bridge of these sources that runs is refused at its next write, and stops")
+    lines.append(
+        "a bridge of these sources that runs is refused at its next write, and begins anew"
+    )
     if choice == "keep":
         lines.append("standing is kept: what this ledger does not know counts as never applied")
     else:

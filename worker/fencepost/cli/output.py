@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import textwrap
 
 import msgspec
 import typer
@@ -29,6 +30,19 @@ def print_table(columns: list[str], rows: list[list[str]]) -> None:
     for row in rows:
         table.add_row(*(plain(cell) for cell in row))
     console().print(table, markup=False)
+
+
+def print_lines(lines: list[str]) -> None:
+    """Print lines, each broken behind its own indentation where a terminal is too narrow for it."""
+    terminal = sys.stdout.isatty()
+    for line in map(plain, lines):
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        width = console().width if terminal else len(line) + 1
+        wrapped = textwrap.wrap(
+            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        for one in wrapped or [""]:
+            typer.echo(one)
 
 
 def console() -> Console:

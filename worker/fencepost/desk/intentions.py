@@ -32,7 +32,7 @@ class Intended(msgspec.Struct, frozen=True):
     revision: int = 0
 
     @property
-    def table(self) -> msgspec.Raw | None:
+    def table(self) -> dict[str, Any] | None:
         return self.intention.table if self.intention is not None else None
 
     @property
@@ -84,10 +84,9 @@ class Intentions:
     ) -> Intention:
         """Have bridges follow a source that is in none of their files. A pause stays."""
         await self.check_addable(source, replace=replace)
-        raw = msgspec.Raw(msgspec.json.encode(table))
         now = await self.of(source)
         done = "changed the source" if replace else "added the source"
-        return await self._write(now, source, done, actor, note, table=raw, paused=now.paused)
+        return await self._write(now, source, done, actor, note, table=table, paused=now.paused)
 
     async def pause(self, source: str, actor: str, note: str = "") -> Intention:
         """Have nobody follow a source until it is resumed; its cursor stays where it is."""
@@ -164,7 +163,7 @@ class Intentions:
         note: str,
         *,
         paused: bool,
-        table: msgspec.Raw | None = None,
+        table: dict[str, Any] | None = None,
     ) -> Intention:
         """Write an intention behind the one that was read, and the audit of it."""
         intention = Intention(

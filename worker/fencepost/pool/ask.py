@@ -27,7 +27,7 @@ from fencepost_schemas.question import (
 )
 from fencepost_schemas.row import Row
 from fencepost_schemas.standing import Standing
-from fencepost_schemas.subject import Subjects, is_app_source, lane_of
+from fencepost_schemas.subject import Subjects, digest_token, is_app_source, lane_of
 from fencepost_schemas.verdict import EpochRecord, Gap
 
 log = logging.getLogger("fencepost.pool")
@@ -73,9 +73,18 @@ class Desk:
 
     async def hold_under(self, source: str, question: str, work: Work) -> None:
         """Keep an event under a question that is not its seam's."""
-        row = work.row_subject.rsplit(".", 1)[1]
-        subject = self._subjects.held(source, question, row)
+        subject = self.place_under(source, question, work)
         await self._store(Message(subject, msgspec.json.encode(work.carrier)))
+
+    def place_under(self, source: str, question: str, work: Work) -> str:
+        """Return where such an event is held: by itself, and not by its row.
+
+        What comes again under its key may be of another generation, and ruled on otherwise: then
+        one must not take the other's place, which was acked because it is held.
+        """
+        event = work.event
+        place = digest_token(work.row_subject, event.generation, event.position)
+        return self._subjects.held(source, question, place)
 
     async def ask_pause(self, source: str, work: Work, row: Row, now_ms: int) -> str:
         """Ask about a handler that got into doubt too often in a row; return the question's id."""

@@ -16,7 +16,7 @@ from fencepost.settings import Source
 from fencepost.telemetry import trace_headers
 from fencepost_policies.emission import emitted_event
 from fencepost_schemas.emission import Emission, Origin
-from fencepost_schemas.event import bytes_carried, headers_of
+from fencepost_schemas.event import KeyScope, bytes_carried, headers_of
 from fencepost_schemas.subject import EVENTS, Subjects, app_source, lane_of
 
 log = logging.getLogger("fencepost.pool")
@@ -89,13 +89,18 @@ class Emissions:
             await asyncio.sleep(AGAIN_S)
 
     async def _namespace_of(self, source: str) -> str:
-        """Return where the keys of a source are unique.
+        """Return where the keys of a source are unique; raise UsageError where they do not last.
 
         That is what its bridge puts on its events, for there the rows have to meet; what is
         configured here counts for a source that has brought none.
         """
         last = await self._connection.last(EVENTS, self._subjects.events_of(source))
         if last is not None:
+            if last.headers.get("ce-keyscope") == KeyScope.GENERATION:
+                raise UsageError(
+                    f"emit: the keys of {source} mean nothing beyond their generation, so what is "
+                    'fetched could not be told from what came: it takes keys = "durable"'
+                )
             return last.headers.get("ce-namespace") or source
         configured = self._sources.get(source)
         return (configured.namespace if configured is not None else None) or source

@@ -87,7 +87,8 @@ class Pauses:
         if not await self._answered(question):
             return Done(Settlement.ACK)
         self._open.pop(work.handler.name, None)
-        return await self.carry_out(self._place(question, work), work.carrier, work.reply)
+        place = self._desk.place_under(self._source, question, work)
+        return await self.carry_out(place, work.carrier, work.reply)
 
     async def came_out(self, work: Work, done: Done) -> None:
         """Count doubts in a row, and pause the handler at the last one that is taken."""
@@ -115,10 +116,6 @@ class Pauses:
         if done.settlement is Settlement.ACK:
             await self._desk.release(subject, held)
         return done
-
-    def _place(self, question: str, work: Work) -> str:
-        row = work.row_subject.rsplit(".", 1)[1]
-        return self._subjects.held(self._source, question, row)
 
     async def _question(self, subject: str) -> Question | None:
         stored = await self._connection.last(QUESTIONS, subject)

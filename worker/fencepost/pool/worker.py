@@ -103,13 +103,22 @@ async def run_worker(
 
 
 def _gap_feeds(gaps: Gaps, app: Fencepost, subjects: Subjects) -> list[Feed]:
-    """Return the feed of verdict records, for an app that has reconcilers.
+    """Return the feed of verdict records of each source that is reconciled.
 
-    Gaps that were there before its first one are not called up: what they hid may be long settled.
+    Gaps that were there before its reconciler are not called up: what they hid may be long settled.
+    One consumer for all would pass over, or call up, the gaps of whoever is registered later.
     """
-    epochs = tuple(subjects.epochs_of(source) for source in app.reconcilers)
-    feed = Feed(EVENTS, "-gaps", epochs, GAP_SLOTS, gaps.work_on, from_now=True)
-    return [feed] if epochs else []
+    return [
+        Feed(
+            EVENTS,
+            f"-gaps-{source}",
+            (subjects.epochs_of(source),),
+            GAP_SLOTS,
+            gaps.work_on,
+            from_now=True,
+        )
+        for source in app.reconcilers
+    ]
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -113,7 +114,7 @@ class HttpWay:
         self._source = source
         self._own_client = own_client
         self._provider = Provider(source.credentials) if source.credentials is not None else None
-        self._written = written_down(httpx2.URL(source.url).host)
+        self._written = written_down(urlsplit(source.url).hostname or "")
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[HttpResponse]:
@@ -170,8 +171,9 @@ class HttpWay:
         self, url: httpx2.URL, hop: Hop, request: Request, token: Token | None
     ) -> httpx2.Response:
         """Ask the first address that takes the connection, under the name that the url has."""
+        name = url.raw_host.decode("ascii")
         addresses = await addresses_of(
-            url.host,
+            name,
             url.port or 0,
             written=self._written and hop.own,
             allow_private=self._source.allow_private,
@@ -184,7 +186,7 @@ class HttpWay:
                 url.copy_with(host=address),
                 headers=headers,
                 content=request.body if hop.method == request.method and request.body else None,
-                extensions={"sni_hostname": url.raw_host.decode("ascii")},
+                extensions={"sni_hostname": name},
             )
             try:
                 return await client.send(built, stream=True)

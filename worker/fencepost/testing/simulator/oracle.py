@@ -137,16 +137,10 @@ def _waits_in_sight(row: Row, history: History) -> bool:
 
 
 def _waits_for_a_pause(row: Row, history: History) -> bool:
-    """Return True if the row's event is held under an open question about its handler.
-
-    One event a row is held, so that a later one of the same key, from another generation, stands
-    for those before it.
-    """
+    """Return True if the row's event is held under an open question about its handler."""
     place = (row.handler, row.generation, row.position)
-    named = (row.handler, row.key)
     return any(
         place == (held.handler, held.headers["ce-generation"], held.headers["ce-position"])
-        or named == (held.handler, f"k:{held.headers.get('ce-key')}")
         for held in _paused(history)
     )
 

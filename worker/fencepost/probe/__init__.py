@@ -1,0 +1,1 @@
+"""Ask somebody's server, rightly and wrongly, within bounds; what it means is decided elsewhere."""
