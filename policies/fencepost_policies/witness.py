@@ -161,9 +161,14 @@ class Hearing:
         if frame.snapshot:
             self._began_with_state = True
             return self.noticed(frame)
-        facts = self._hear(fact for witness in self.witnesses for fact in witness.arrived(frame))
-        self._repeat = frame.data is not None and any(w.repeat for w in self._repeating)
-        return facts
+        facts: list[Fact] = []
+        for witness in self.witnesses:
+            facts += witness.arrived(frame)
+        self._repeat = False
+        if frame.data is not None:
+            for speaker in self._repeating:
+                self._repeat = self._repeat or speaker.repeat
+        return self._hear(facts) if facts else ()
 
     def noticed(self, frame: Frame) -> tuple[Fact, ...]:
         """Hear those who have something to say of a frame that is no event; return the facts."""

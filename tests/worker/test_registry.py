@@ -53,9 +53,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 
 def test_names_are_looked_for_in_their_order(installed: None) -> None:
-    """Built in, then the configuration's tables, then the app's, then installed packages'."""
+    """Built in, then the configuration's tables, then installed packages', then the app's."""
     tables = {"mine": {"scheme": "integer"}, "theirs": {"scheme": "integer"}}
-    registered = {"mine": MINE, "ours": MINE}
+    registered = {"mine": MINE, "ours": MINE, "theirs": MINE}
     found = {
         name: speaking("orders", source(name), tables, registered).speech
         for name in ("nchan", "mercure", "mine", "ours", "theirs")
@@ -64,7 +64,7 @@ def test_names_are_looked_for_in_their_order(installed: None) -> None:
     assert shipped()["mercure"] is found["mercure"]
     assert Dialect(scheme="integer") == found["mine"] == found["theirs"]
     assert MINE is found["ours"]
-    assert Dialect(scheme="uuidv7") == speaking("orders", source("theirs"), {}).speech
+    assert Dialect(scheme="uuidv7") == speaking("orders", source("theirs"), {}, registered).speech
 
 
 def test_an_unknown_name_fails_with_those_that_are_known(installed: None) -> None:

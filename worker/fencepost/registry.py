@@ -1,8 +1,9 @@
 """What a dialect's name stands for: built in, written in TOML, or brought by the user's own code.
 
 A name is looked for in this order: those in Python here, those in TOML here, `[dialects.NAME]` of
-the configuration, what the app was given with `app.policy(...)`, and the entry points of the group
-`fencepost.policies`. A name that is built in cannot be taken again.
+the configuration, the entry points of the group `fencepost.policies`, and what the app was given
+with `app.policy(...)`. So an app is only imported for what nothing else knows. A name that is built
+in cannot be taken again.
 """
 
 import tomllib
@@ -115,8 +116,6 @@ def _find(name: str, tables: Tables, registered: Speeches) -> Speech | None:
         return built_in()[name]
     if name in tables:
         return described_dialects(tables)[name]
-    if name in registered:
-        return registered[name]
     for point in entry_points(group=GROUP, name=name):
         where = f"the entry point {GROUP}:{name}"
         try:
@@ -125,7 +124,7 @@ def _find(name: str, tables: Tables, registered: Speeches) -> Speech | None:
         except Exception as error:
             raise UsageError(f"{where} cannot be loaded: {type(error).__name__}") from error
         return checked_policy(name, policy, where)
-    return None
+    return registered.get(name)
 
 
 def _describe(

@@ -62,9 +62,10 @@ class Dialect(plain.Dialect, frozen=True, forbid_unknown_fields=True):
             raise ValueError("position_control needs control_events, the types that it is in")
         if bool(self.endpoint_event) != bool(self.greeting):
             raise ValueError("endpoint_event and greeting come together")
-        if self.generation_secret and GENERATION in f"{self.ask.template}{self.ask.json}":
+        hidden = self.generation_secret or self.generation_cookie or self.generation_url
+        if hidden and GENERATION in f"{self.ask.template}{self.ask.json}":
             raise ValueError(
-                f"{GENERATION} cannot be sent: generation_secret keeps only its digest"
+                f"{GENERATION} cannot be sent: of a secret, a cookie or a url only a digest is kept"
             )
 
     @property

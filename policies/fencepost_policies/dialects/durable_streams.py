@@ -1,9 +1,9 @@
 """Durable Streams: the position comes behind each event, in an event of its own.
 
 `event: data` brings a JSON array of messages, `event: control` behind it says where the stream is
-now (`streamNextOffset`), and `?offset=` asks for what is behind that. A replay puts into one array
-what came in several, so each message is an event here, and one that comes back is known by its
-bytes.
+now (`streamNextOffset`), and `?offset=` asks for what is behind that. A replay has one control
+event behind all that it brings, and may put it into one array. So each message is an event here,
+and one that comes back is known by its bytes.
 
 An offset of the future, or of a stream that was deleted and made again, is clamped: the first
 control event then names a place before the one that was asked for. Once the new stream has passed

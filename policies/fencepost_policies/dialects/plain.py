@@ -84,10 +84,12 @@ class Dialect(Signals, frozen=True, forbid_unknown_fields=True):
         others: list[Witness] = [
             self._reset(asked),
             OrderWitness(asked, self._scheme, inclusive=self._inclusive, volatile=self.volatile),
-            DensityWitness(asked, self._scheme),
             self._window(asked),
-            SnapshotWitness(),
         ]
+        if self._scheme.dense:
+            others.append(DensityWitness(asked, self._scheme))
+        if self._has_snapshots:
+            others.append(SnapshotWitness())
         if self.echo_header or self.status_header or self.recovered_control or self.resume_control:
             others.append(self._resume_point(asked))
         if not self.extra_fields:
@@ -150,6 +152,11 @@ class Dialect(Signals, frozen=True, forbid_unknown_fields=True):
             recovered=self.recovered_control,
         )
 
+    @property
+    def _has_snapshots(self) -> bool:
+        until = self.snapshot_until or self.snapshot_until_data or self.snapshot_until_control
+        return bool(self.snapshot_events or until)
+
     def snapshots(self) -> SnapshotReading:
         """Return what marks the state among the frames of one connection."""
         return SnapshotReading(
@@ -164,8 +171,9 @@ class Dialect(Signals, frozen=True, forbid_unknown_fields=True):
         """Return True if the source says with this frame that nothing will ever follow."""
         if frame.data is None:
             return False
-        said = frame.event in self.end_events or frame.data in self.end_data
-        return said or self._control.flag(self.end_control, frame) is True
+        if frame.event in self.end_events or frame.data in self.end_data:
+            return True
+        return bool(self.end_control) and self._control.flag(self.end_control, frame) is True
 
     def counts(self, frame: Frame) -> bool:
         """Return True if this frame is an event of the source, and no heartbeat."""

@@ -12,7 +12,7 @@ class Integer:
 
     def __init__(self, *, dense: bool = False) -> None:
         self.name = "integer-dense" if dense else "integer"
-        self._dense = dense
+        self.dense = dense
 
     def compare(self, earlier: str, later: str) -> Order:
         before, after = number(earlier), number(later)
@@ -30,7 +30,7 @@ class Integer:
 
     def hole(self, earlier: str, later: str) -> Hole | None:
         before, after = number(earlier), number(later)
-        if not self._dense or before is None or after is None or after <= before:
+        if not self.dense or before is None or after is None or after <= before:
             return None
         return Hole(after - before - 1)
 

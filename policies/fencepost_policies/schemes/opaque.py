@@ -7,6 +7,7 @@ class Opaque:
     """Ids without an order that anybody promised."""
 
     name = "opaque"
+    dense = False
     ties = True
 
     def compare(self, earlier: str, later: str) -> Order:

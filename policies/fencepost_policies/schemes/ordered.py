@@ -12,6 +12,8 @@ class Ordered:
     `read` returns None for what is no id of this kind. With `ties`, several events may share one.
     """
 
+    dense = False
+
     def __init__(self, name: str, read: Callable[[str], Any | None], *, ties: bool = False) -> None:
         self.name = name
         self.ties = ties

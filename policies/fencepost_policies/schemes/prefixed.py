@@ -29,6 +29,7 @@ class Prefixed:
     def __init__(self, shape: str, inner: Scheme) -> None:
         self.name = f"{inner.name} in {shape}"
         self.ties = inner.ties
+        self.dense = inner.dense
         self._pattern = Pattern(SHAPES.get(shape, shape))
         self._inner = inner
 

@@ -42,6 +42,10 @@ class Scheme(Protocol):
     def ties(self) -> bool:
         """True where several events may bear the same id, one right after the other."""
 
+    @property
+    def dense(self) -> bool:
+        """True where the ids tell how many are missing, at least at some places."""
+
     def compare(self, earlier: str, later: str) -> Order:
         """Return where `later` stands to `earlier`."""
 

@@ -41,6 +41,7 @@ class Stamped:
     """`read` returns the time in an id, None for what is no id of this kind."""
 
     ties = False
+    dense = False
 
     def __init__(self, name: str, read: Callable[[str], Stamp | None]) -> None:
         self.name = name

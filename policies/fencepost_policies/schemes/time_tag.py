@@ -19,6 +19,7 @@ class TimeTag:
     """
 
     name = "time-tag"
+    dense = True
     ties = False
 
     def __init__(self) -> None:

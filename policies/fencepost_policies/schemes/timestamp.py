@@ -41,6 +41,7 @@ class Timestamp:
     """Times compare within one kind; a local time and one with a zone do not."""
 
     name = "timestamp"
+    dense = False
     ties = True
 
     def compare(self, earlier: str, later: str) -> Order:

@@ -36,6 +36,7 @@ class Vector:
     """
 
     name = "vector"
+    dense = False
     ties = False
 
     def compare(self, earlier: str, later: str) -> Order:

@@ -25,17 +25,19 @@ class InjectedWitness:
         return ()
 
     def arrived(self, frame: Frame) -> Iterable[Fact]:
-        yield from self.noticed(frame)
-        if frame.data is not None and self.lines and not self._said:
-            self._said = True
-            yield Fact(
-                Facet.COMPLETENESS,
-                Finding.CONTRADICTS,
-                self.name,
-                Reason.TEXT_INJECTED,
-                "no other lines than those of events",
-                f"{self.lines} others",
-            )
+        self.lines += frame.unknown_lines
+        if frame.data is None or not self.lines or self._said:
+            return ()
+        self._said = True
+        fact = Fact(
+            Facet.COMPLETENESS,
+            Finding.CONTRADICTS,
+            self.name,
+            Reason.TEXT_INJECTED,
+            "no other lines than those of events",
+            f"{self.lines} others",
+        )
+        return (fact,)
 
     def noticed(self, frame: Frame) -> Iterable[Fact]:
         self.lines += frame.unknown_lines

@@ -4,7 +4,6 @@ An id that is after it proves the position only together with a proven generatio
 for both, so here it is stated as what it is.
 """
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable
 
@@ -53,8 +52,8 @@ class OrderWitness:
         self._newest = ""
         self._adjoins = False
         """True while no event without an id has come behind the newest id."""
-        self._recent: OrderedDict[str, bytes] = OrderedDict()
-        """The digests of what came under the last ids."""
+        self._recent: OrderedDict[str, int] = OrderedDict()
+        """What came under the last ids, as hashes that only this process can make."""
         self._scheme = scheme
         self._said_missing = False
         self._repeat = False
@@ -76,15 +75,18 @@ class OrderWitness:
         if not frame.id_seen or not frame.last_event_id:
             self._adjoins = False
             return
-        this, digest = frame.last_event_id, _bytes_of(frame)
-        key = _key_of(this)
+        this = frame.last_event_id
+        key, digest = _key_of(this), hash((frame.event, frame.data))
+        order = Order.AFTER
         if self._last:
-            yield from self._compare_to_last(this, key, digest)
+            order = self._scheme.compare(self._last, this)
+            if order is not Order.AFTER:
+                yield from self._not_after(this, order, key, digest)
         elif self._asked:
             yield from self._compare_to_asked(this, frame)
-        self._keep(this, key, digest)
+        self._keep(this, order, key, digest)
 
-    def _keep(self, this: str, key: str, digest: bytes) -> None:
+    def _keep(self, this: str, order: Order, key: str, digest: int) -> None:
         """Remember an id. One without an order to the last does not replace it, or a regression
         behind it would go unnoticed.
         """
@@ -93,9 +95,10 @@ class OrderWitness:
         self._recent[key] = digest
         if len(self._recent) > RECENT_IDS_MAX:
             self._recent.popitem(last=False)
-        comparable = self._scheme.compare(self._last, self._last) is Order.SAME
-        ordered = self._scheme.compare(self._last, this) is not Order.UNKNOWN
-        if not self._last or ordered or not comparable:
+        if (
+            order is not Order.UNKNOWN
+            or self._scheme.compare(self._last, self._last) is not Order.SAME
+        ):
             self._last = this
 
     def _compare_to_asked(self, first: str, frame: Frame) -> Iterable[Fact]:
@@ -122,8 +125,7 @@ class OrderWitness:
         self._repeat = True
         return self._fact(Finding.PROVES, Reason.RESUME_POINT_EQUAL, expected, first)
 
-    def _compare_to_last(self, this: str, key: str, digest: bytes) -> Iterable[Fact]:
-        order = self._scheme.compare(self._last, this)
+    def _not_after(self, this: str, order: Order, key: str, digest: int) -> Iterable[Fact]:
         if order is Order.UNKNOWN or (order is Order.SAME and self._scheme.ties):
             # Such an id may repeat at once, and positions tell the events apart; one that comes
             # back later names a second place.
@@ -147,9 +149,3 @@ class OrderWitness:
 def _key_of(event_id: str) -> str:
     """Return what an id is remembered by: itself, or its digest where it is long."""
     return event_id if len(event_id) <= KEY_CHARS_MAX else digest_token(event_id)
-
-
-def _bytes_of(frame: Frame) -> bytes:
-    hashed = hashlib.blake2b(frame.event.encode("utf-8", "surrogatepass"), digest_size=8)
-    hashed.update(b"\0" + (frame.data or "").encode("utf-8", "surrogatepass"))
-    return hashed.digest()

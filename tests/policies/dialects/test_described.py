@@ -71,7 +71,7 @@ def test_what_names_no_position_may_be_no_event() -> None:
 
 def test_a_digest_is_never_sent_for_a_name() -> None:
     """Of a secret generation nothing else is kept."""
-    with pytest.raises(ValueError, match="generation_secret keeps only its digest"):
+    with pytest.raises(ValueError, match="only a digest is kept"):
         Dialect(
             generation_header="x-epoch",
             generation_secret=True,

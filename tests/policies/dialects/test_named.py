@@ -124,7 +124,7 @@ class Redis(Server):
 
 
 class Durable(Server):
-    """A replay is one array with a control event behind it; what is unknown is clamped."""
+    """A replay has one control event behind all of it; what is unknown is clamped."""
 
     def id_of(self, number: int, era: int) -> str:
         return f"{0:016d}_{number * 13:016d}"
@@ -138,8 +138,8 @@ class Durable(Server):
         behind = [event for event in held.log if event[0] > asked]
         if not behind:
             return Answer(_control(asked))
-        array = "[" + ",".join(data for _, data in behind) + "]"
-        return Answer(f"event: data\ndata: {array}\n\n".encode() + _control(behind[-1][0]))
+        replay = "".join(f"event: data\ndata:[{data}]\n\n" for _, data in behind)
+        return Answer(replay.encode() + _control(behind[-1][0]))
 
     def wire(self, events: Log) -> bytes:
         """Send each event as it comes live: an array of its own, and its control event."""

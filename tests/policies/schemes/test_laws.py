@@ -103,9 +103,10 @@ def test_the_order_has_no_circles(scheme: Scheme, one: str, two: str, three: str
 def test_only_what_comes_after_can_have_a_hole_before_it(
     scheme: Scheme, one: str, other: str
 ) -> None:
-    """Nothing is missing in front of what is not after."""
+    """Nothing is missing in front of what is not after; and only dense ids ever tell."""
     if scheme.hole(one, other) is not None:
         assert scheme.compare(one, other) is Order.AFTER
+        assert scheme.dense
 
 
 @of_scheme

@@ -84,7 +84,7 @@ class Nchan:
     ) -> None:
         self.folder = folder
         self.log = folder / "emitted"
-        self.source: Mapping[str, Any] = {"key": "/k", **source}
+        self.source: Mapping[str, Any] = {"key": "/k", "dialect": "nchan", **source}
         self.process: Process
         self._window = window
         self._first = first
@@ -148,13 +148,13 @@ NCHAN = (
     Row(
         "nchan, from the newest event",
         "nchan",
-        lambda folder, case: Nchan(folder, case.scenario.window, "newest", dialect="nchan"),
+        lambda folder, case: Nchan(folder, case.scenario.window, "newest"),
         CASES,
     ),
     Row(
         "nchan, from the oldest event",
         "plain",
-        lambda folder, case: Nchan(folder, case.scenario.window, "oldest"),
+        lambda folder, case: Nchan(folder, case.scenario.window, "oldest", dialect="plain"),
         CASES,
     ),
 )
