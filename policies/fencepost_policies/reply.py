@@ -52,7 +52,7 @@ def read_reply(
         return Reading(reply, f"answered {status}: check the source's credentials")
     if status in (404, 405, 406, 410):
         return Reading(Reply.MISTAKEN, f"answered {status}: check the source's url")
-    return Reading(Reply.BUSY, f"answered {status}", _retry_after_s(headers))
+    return Reading(Reply.BUSY, f"answered {status}", retry_after_s(headers))
 
 
 def _read_type(content_type: str) -> Reading:
@@ -82,7 +82,7 @@ def _host_of(location: str) -> str:
     return f"{scheme}://{host}" if host.isascii() and host.isprintable() else "another host"
 
 
-def _retry_after_s(headers: Mapping[str, str]) -> float:
+def retry_after_s(headers: Mapping[str, str]) -> float:
     """Return the wait that is asked for, at most RETRY_AFTER_S_MAX; 0 where none can be read.
 
     A point in time is measured against the response's own Date, so that clocks need not agree.

@@ -30,6 +30,7 @@ ROWS = (
     "an endless head",
 )
 HTML = Reply([b"<html>"], headers={"content-type": "text/html"})
+NOTIFICATION = b'id: a\ndata: {"jsonrpc":"2.0","method":"notifications/x","params":{"k":"1"}}\n\n'
 BEATS: list[Step] = [b"\n", 1.0] * 9
 
 CASES = [
@@ -166,6 +167,23 @@ CASES = [
             also=waited(2.0),
         )
         for code in (429, 503)
+    ),
+    Case(
+        "429 and 503 with Retry-After",
+        "retry-after-session",
+        scripted(
+            status(503, retry_after="2"),
+            Reply(
+                [b'{"jsonrpc":"2.0","id":"x","result":{}}'],
+                headers={"content-type": "application/json", "mcp-session-id": "s"},
+            ),
+            status(202),
+            stream(NOTIFICATION, end=HANG),
+        ),
+        keys=("1",),
+        said=("the source answered initialize with 503",),
+        fields={"dialect": "mcp", "key": "/params/k"},
+        also=waited(2.0),
     ),
     Case(
         "429 and 503 with Retry-After",

@@ -184,7 +184,14 @@ class SourceResponse(Protocol):
 
 
 class SourceUnreachable(Exception):
-    """The connection could not be made, or broke, or went silent. Passing, and never fatal."""
+    """The connection could not be made, or broke, or went silent. Passing, and never fatal.
+
+    `wait_s` is how long the source wants to be let alone.
+    """
+
+    def __init__(self, text: str, wait_s: float = 0.0) -> None:
+        super().__init__(text)
+        self.wait_s = wait_s
 
 
 class Way(Protocol):

@@ -136,6 +136,7 @@ class Follower:
             return self._turn_away(away)
         except SourceUnreachable as error:
             log.warning("%s: the source %s", self.name, error)
+            self._wait_s = error.wait_s
         except Denied:
             raise
         except Unreachable as error:

@@ -15,6 +15,7 @@ from fencepost.mcp_calls import CLIENT, meta_of, negotiated, result_of, session_
 from fencepost.ports import Request, SourceResponse, SourceUnreachable, Way, World
 from fencepost.settings import Source
 from fencepost_policies.dialects.mcp import SESSION_HEADER, request_in
+from fencepost_policies.reply import retry_after_s
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.sse import Frame
 
@@ -111,7 +112,7 @@ class McpDoor:
         self._version = ""
         async with self._way.open(self._request(message)) as response:
             if response.status != 200:
-                raise SourceUnreachable(f"answered initialize with {response.status}")
+                raise _refusal("initialize", response)
             self.session = response.headers.get(SESSION_HEADER, "")
             self._version = await negotiated(response) or self._speech.protocol
         await self._post({"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -121,9 +122,7 @@ class McpDoor:
     async def _post(self, message: dict[str, Any]) -> None:
         async with self._way.open(self._request(message)) as response:
             if response.status not in (200, 202):
-                raise SourceUnreachable(
-                    f"answered {message.get('method', 'a reply')} with {response.status}"
-                )
+                raise _refusal(message.get("method", "a reply"), response)
             if "id" in message and "method" in message:
                 await result_of(response)
 
@@ -155,3 +154,8 @@ class McpDoor:
 
     def _with_session(self) -> dict[str, str]:
         return {**self._headers, **session_headers(self._version, self.session)}
+
+
+def _refusal(what: str, response: SourceResponse) -> SourceUnreachable:
+    wait_s = retry_after_s(response.headers)
+    return SourceUnreachable(f"answered {what} with {response.status}", wait_s)
