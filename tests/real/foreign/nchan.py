@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import httpx2
-
 from fencepost_schemas.reason import Reason
 from real.process import Process, listening_socket, start
-from real.rig import STEP_S, lines_of
+from real.rig import beside_the_gate, lines_of
 from real.scenarios import (
     LITTLE,
     LONG,
@@ -81,10 +79,12 @@ class Nchan:
     path = "/events"
     greets = False
 
-    def __init__(self, folder: Path, window: int = 100, first: str = "oldest") -> None:
+    def __init__(
+        self, folder: Path, window: int = 100, first: str = "oldest", **source: Any
+    ) -> None:
         self.folder = folder
         self.log = folder / "emitted"
-        self.source: Mapping[str, Any] = {"key": "/k", "dialect": "nchan"}
+        self.source: Mapping[str, Any] = {"key": "/k", "dialect": "nchan", **source}
         self.process: Process
         self._window = window
         self._first = first
@@ -109,7 +109,7 @@ class Nchan:
         return self.process
 
     async def emit(self, *keys: str) -> None:
-        async with httpx2.AsyncClient(trust_env=False, timeout=STEP_S) as client:
+        async with beside_the_gate() as client:
             for key in keys:
                 with self.log.open("a", encoding="utf-8") as log:
                     log.write(key + "\n")
@@ -119,7 +119,7 @@ class Nchan:
 
     async def forget(self) -> None:
         """Delete the channel, as its time-out would."""
-        async with httpx2.AsyncClient(trust_env=False, timeout=STEP_S) as client:
+        async with beside_the_gate() as client:
             reply = await client.delete(self._publisher)
             assert reply.status_code == 200, reply.text
 
@@ -146,15 +146,15 @@ CASES = (
 )
 NCHAN = (
     Row(
-        "nchan, from the oldest event",
-        "plain",
-        lambda folder, case: Nchan(folder, case.scenario.window, "oldest"),
+        "nchan, from the newest event",
+        "nchan",
+        lambda folder, case: Nchan(folder, case.scenario.window, "newest"),
         CASES,
     ),
     Row(
-        "nchan, from the newest event",
+        "nchan, from the oldest event",
         "plain",
-        lambda folder, case: Nchan(folder, case.scenario.window, "newest"),
+        lambda folder, case: Nchan(folder, case.scenario.window, "oldest", dialect="plain"),
         CASES,
     ),
 )

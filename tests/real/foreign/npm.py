@@ -68,7 +68,7 @@ BETTER_SSE_CASES = tuple(
     for scenario in (NOTHING, WITHIN, PAST, RESTART_FEWER, RESTART_MORE, UNKNOWN)
 )
 
-NPM = (
+SSE_LIBRARIES = (
     Row(
         f"sse-channel {version_of('sse-channel')}",
         "plain",
