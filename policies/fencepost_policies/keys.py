@@ -14,6 +14,7 @@ from fencepost_schemas.limits import KEY_BYTES_MAX
 
 _COUNTED = re.compile(r"(\+[0-9]+)?")
 """How a position reads that has no id in it: empty, or the ordinal alone."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -38,9 +39,8 @@ def key_in(pointer: str, data: str | bytes) -> str | None:
 
 def acceptable(key: str) -> bool:
     """Return True for 1 to 255 bytes without control characters."""
-    return 0 < len(key.encode("utf-8", "surrogatepass")) <= KEY_BYTES_MAX and not any(
-        ord(char) < 0x20 or ord(char) == 0x7F for char in key
-    )
+    size = len(key.encode("utf-8", "surrogatepass"))
+    return 0 < size <= KEY_BYTES_MAX and not _CONTROL.search(key)
 
 
 def names_a_place(position: str) -> bool:

@@ -1,9 +1,12 @@
 """RFC 6901 JSON pointers, read from decoded JSON."""
 
 import re
+from functools import lru_cache
 
 import msgspec
 
+POINTERS_KNOWN_MAX = 256
+"""Pointers are of the configuration, and each is used for every event."""
 _INDEX = re.compile("0|[1-9][0-9]{0,9}")
 
 
@@ -36,11 +39,15 @@ def read_json(text: str | bytes) -> object:
         raise Undecodable(f"not JSON: {error}") from None
 
 
+@lru_cache(maxsize=POINTERS_KNOWN_MAX)
+def _tokens(pointer: str) -> tuple[str, ...]:
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
+
+
 def resolve(pointer: str, document: object) -> object:
     """Return what the pointer names in the document, or MISSING."""
     here = document
-    for part in pointer.split("/")[1:]:
-        token = part.replace("~1", "/").replace("~0", "~")
+    for token in _tokens(pointer):
         if isinstance(here, dict):
             if token not in here:
                 return MISSING

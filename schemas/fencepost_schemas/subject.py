@@ -113,8 +113,7 @@ class Subjects(msgspec.Struct, frozen=True):
     def event(self, source: str, generation: str, standing: Standing, lane: int) -> str:
         if not 0 <= lane < LANES:
             raise BadSubject(f"lane {lane} is not in 0..{LANES - 1}")
-        name = _checked(_GENERATION, generation)
-        return f"{self.prefix}.events.{slug(source)}.{name}.{standing.value}.{lane:02d}"
+        return _events_at(self.prefix, source, generation, standing) + f"{lane:02d}"
 
     def parse_event(self, subject: str) -> EventSubject:
         """Return what an event's subject says; raise BadSubject for any other."""
@@ -219,6 +218,12 @@ class Subjects(msgspec.Struct, frozen=True):
 
     def ledger_identity(self) -> str:
         return f"{self.prefix}.ledger.identity"
+
+
+@lru_cache(maxsize=NAMES_KNOWN_MAX)
+def _events_at(prefix: str, source: str, generation: str, standing: Standing) -> str:
+    name = _checked(_GENERATION, generation)
+    return f"{prefix}.events.{slug(source)}.{name}.{standing.value}."
 
 
 @lru_cache(maxsize=NAMES_KNOWN_MAX)

@@ -6,6 +6,7 @@ Decisions never call these; they get times and random names as arguments.
 import secrets
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from tenacity import RetryCallState, Retrying, wait_random
 
@@ -21,6 +22,7 @@ def monotonic_s() -> float:
     return time.monotonic()
 
 
+@lru_cache(maxsize=1)
 def iso_time(ms: int) -> str:
     """Return RFC 3339 in UTC with milliseconds."""
     moment = datetime.fromtimestamp(ms / 1000, UTC)

@@ -1,8 +1,12 @@
 """Whole numbers, of any width."""
 
+from functools import lru_cache
+
 from fencepost_policies.schemes.scheme import Hole, Order
 
 _DIGITS_MAX = 40
+IDS_KNOWN_MAX = 64
+"""An id is compared by several witnesses, and with the one behind it."""
 
 
 class Integer:
@@ -38,6 +42,7 @@ class Integer:
         return ""
 
 
+@lru_cache(maxsize=IDS_KNOWN_MAX)
 def number(text: str) -> int | None:
     """Return the integer, or None: "9x", "+9", " 9" and "٩" are not numbers here."""
     digits = text.removeprefix("-")

@@ -99,12 +99,12 @@ class Outbox:
                 "messaging.batch.message_count": len(batch),
             },
         ):
-            traced = trace_headers()
-            messages = [
-                msgspec.structs.replace(message, headers={**message.headers, **traced})
-                for entry in batch
-                for message in entry.messages
-            ]
+            messages = [message for entry in batch for message in entry.messages]
+            if traced := trace_headers():
+                messages = [
+                    msgspec.structs.replace(message, headers={**message.headers, **traced})
+                    for message in messages
+                ]
             return await self._shelf.write(messages, cursor, self.revision)
 
 
