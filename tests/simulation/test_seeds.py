@@ -47,6 +47,10 @@ def test_processes_die_at_every_crash_point() -> None:
     assert {*BRIDGE_POINTS, *WORKER_POINTS} == died_at
 
 
+PLAYED_ELSEWHERE = {"emitting", "emitted"}
+"""The simulated app emits nothing; on the real broker `pool/test_reconcile` crashes there."""
+
+
 @pytest.mark.parametrize(("room", "points"), [("bridge", BRIDGE_POINTS), ("pool", WORKER_POINTS)])
 def test_the_simulator_knows_every_crash_point(room: str, points: tuple[str, ...]) -> None:
     """Those that the room's code names, wherever it calls `reached`, and no other."""
@@ -62,7 +66,7 @@ def test_the_simulator_knows_every_crash_point(room: str, points: tuple[str, ...
         and call.args
         and isinstance(call.args[0], ast.Constant)
     }
-    assert set(points) == named
+    assert set(points) == named - PLAYED_ELSEWHERE
 
 
 # --- determinism --------------------------------------------------------------------------------
