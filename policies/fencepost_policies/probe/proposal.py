@@ -33,15 +33,17 @@ def plain_for(signals: Signals) -> tuple[Plain, ...]:
     """Return the dialect that fits.
 
     The overlap is asked for beside what the server declares: of a declaration nobody can see from
-    outside whether it is kept.
+    outside whether it is kept. One generation is enough: two would have to be the same word.
     """
     pointer = "" if signals.generation_header else signals.generation_pointer
-    declares = (signals.generation_header or pointer) and signals.window_header
-    scheme = "integer" if signals.id_pattern else _SCHEMES.get(signals.shape.kind, "opaque")
+    named = signals.generation_header or pointer
+    declares = named and signals.window_header
+    pattern = "" if named else signals.id_pattern
+    scheme = "integer" if pattern else _SCHEMES.get(signals.shape.kind, "opaque")
     return (
         Plain(
             scheme=scheme,
-            id_pattern=signals.id_pattern,
+            id_pattern=pattern,
             generation_header=signals.generation_header,
             generation_pointer=pointer,
             window_header=signals.window_header,

@@ -114,6 +114,19 @@ def test_ids_that_carry_their_generation() -> None:
     assert ("integer", "gen-pos") == (speech.scheme, speech.id_pattern)
 
 
+def test_one_generation_is_proposed_where_two_places_might_name_it() -> None:
+    """A header and the ids would each have to say the very same word."""
+    signals = Signals(
+        shape=Shape(Kind.PREFIXED), id_pattern="gen-pos", generation_header="stream-generation"
+    )
+    (speech,) = plain_for(signals)
+    assert ("opaque", "", "stream-generation") == (
+        speech.scheme,
+        speech.id_pattern,
+        speech.generation_header,
+    )
+
+
 def test_an_echo_is_believed_where_it_was_seen_not_to_repeat_anything() -> None:
     for true, proposed in ((True, "from"), (False, "")):
         (speech,) = plain_for(Signals(echo_header="from", echo_true=true))
