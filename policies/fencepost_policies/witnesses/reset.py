@@ -66,12 +66,14 @@ class ResetWitness:
     def noticed(self, frame: Frame) -> Iterable[Fact]:
         if frame.data is not None and frame.event in self._events:
             yield self._contradicts(Reason.RESET_EVENT, "", frame.event)
-        for comment in frame.comments if self._comments else ():
-            if any(search.finds(comment) for search in self._comments):
-                yield self._contradicts(Reason.RESET_COMMENT, "", comment[:SHOWN_CHARS_MAX])
-        code = self._coded.text(self._pointer, frame)
-        if code in self._codes:
-            yield self._contradicts(Reason.RESET_CODE, "", code)
+        if self._comments:
+            for comment in frame.comments:
+                if any(search.finds(comment) for search in self._comments):
+                    yield self._contradicts(Reason.RESET_COMMENT, "", comment[:SHOWN_CHARS_MAX])
+        if self._codes:
+            code = self._coded.text(self._pointer, frame)
+            if code in self._codes:
+                yield self._contradicts(Reason.RESET_CODE, "", code)
 
     def ended(self) -> Iterable[Fact]:
         """Return what a proper end means: some servers answer an unknown position with nothing."""

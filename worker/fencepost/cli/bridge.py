@@ -1,6 +1,7 @@
 """`fencepost bridge`: follow the sources and republish what was judged."""
 
 import asyncio
+import gc
 from typing import Annotated
 
 import typer
@@ -44,6 +45,8 @@ def bridge(
         source_headers(name, settings.sources[name])
         tls_of(name, settings.sources[name])
     set_up_tracing("bridge")
+    # What was loaded stays for good: the collector need not go through it again and again.
+    gc.freeze()
     run_until_signal(lambda stop: _bridge(settings, chosen, stop, only_these=bool(sources)))
 
 
