@@ -145,10 +145,7 @@ def compare(name: str, stream: bytes, expected: int, rounds: int) -> dict[str, A
 
 
 def linear(name: str, quarter: bytes, whole: bytes, rounds: int) -> dict[str, Any]:
-    """Return how many times longer the whole takes than its quarter, each at its quickest:
-
-    memory that is asked for anew costs some rounds more, and says nothing of how the work grows.
-    """
+    """Return how many times longer the whole takes than its quarter, each at its quickest."""
     taken: dict[bool, list[float]] = {True: [], False: []}
     for _ in range(rounds):
         for is_whole, stream in ((False, quarter), (True, whole)):
