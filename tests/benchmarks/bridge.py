@@ -3,8 +3,8 @@
 A source in a process of its own sends small events as fast as they are read; the bridge decodes,
 judges, classifies and stores them durably. The ceiling is a process that does nothing but publish:
 messages of the same subjects, headers and payloads, made beforehand, in pipelined bursts, which the
-target speaks of, and in atomic batches, which the bridge itself uses. They take turns on one broker,
-and what counts is the ratio.
+target speaks of, and in atomic batches, which the bridge itself uses. They take turns on one
+broker, and what counts is the ratio.
 """
 
 import argparse
