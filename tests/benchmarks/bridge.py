@@ -145,6 +145,7 @@ async def bridged(settings: Settings, connection: JetStream, folder: Path, count
     async with process(__file__, "--serve", "--events", str(count)) as source:
         url = f"http://127.0.0.1:{await line_of(source)}/"
         name = folder.name
+        # Nothing else runs in this loop while a round is made ready.
         folder.mkdir()  # noqa: ASYNC240
         sources = source_at(url, name)
         await initialise(make_settings(server, sources), [name], "earliest")

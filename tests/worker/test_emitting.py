@@ -81,6 +81,7 @@ def test_a_handler_in_a_thread_cannot_emit() -> None:
 
 # --- registration -------------------------------------------------------------------------------
 async def typed(gap: Gap, ctx: Context) -> None: ...
+# Its missing annotation is what is tried.
 async def untyped(gap, ctx: Context) -> None: ...  # type: ignore[no-untyped-def]
 async def alone(gap: Gap) -> None: ...
 

@@ -143,6 +143,7 @@ def test_a_file_with_dialects(tmp_path: Path) -> None:
         '[sources.d.plain.ask]\nin = "query"\nname = "from"\n',
     )
     a, b, c, d = settings.sources.values()
+    # What is written in TOML is a described dialect, which says more than the protocol.
     assert ("/sequence_number", "/id") == (a.speech.places.pointer, a.key_pointer)  # type: ignore[attr-defined]
     assert ("", "/meta/id", "/k") == (b.key_pointer, c.key_pointer, d.key_pointer)
     assert ("query", "from") == (d.speech.ask.where, d.speech.ask.name)

@@ -279,6 +279,7 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     @property
     def _known_speech(self) -> Speech | None:
         if self.spoken is not None:
+            # A struct that is read from a file cannot name a protocol, so the field is Any.
             return self.spoken  # type: ignore[no-any-return]
         if self.dialect == "mcp":
             return self.mcp

@@ -1,5 +1,7 @@
 """A break, rehearsed on answers: judged as a bridge would judge the same bytes."""
 
+from typing import Any
+
 import msgspec
 
 from fencepost_policies.dialects.mcp import Dialect as Mcp
@@ -30,12 +32,12 @@ def events(*bodies: bytes) -> tuple[Frame, ...]:
     return tuple(Decoder().feed(b"".join(bodies or EACH)))
 
 
-def older(*bodies: bytes, **more: object) -> Answer:
-    return answered(Question.OLDER, *bodies, asked="1", **more)  # type: ignore[arg-type]
+def older(*bodies: bytes, **more: Any) -> Answer:
+    return answered(Question.OLDER, *bodies, asked="1", **more)
 
 
-def last(*bodies: bytes, **more: object) -> Answer:
-    return answered(Question.LAST_BUT_ONE, *bodies, asked="4", **more)  # type: ignore[arg-type]
+def last(*bodies: bytes, **more: Any) -> Answer:
+    return answered(Question.LAST_BUT_ONE, *bodies, asked="4", **more)
 
 
 def judged(*answers: Answer) -> Verdict:

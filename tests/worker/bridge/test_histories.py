@@ -192,8 +192,8 @@ async def play(speech: Speech, history: list[tuple[Word, int]], chance: Random) 
         "quiet_s": QUIET_S if speech.renews else 0.0,
         "connection_age_s": 3 * QUIET_S if speech.renews else 0.0,
     }
-    sources = {"orders": {"url": URL, "keys": "durable", "key": "/k"}}
-    sources["orders"]["plain"] = speech.plain()  # type: ignore[assignment]
+    orders = {"url": URL, "keys": "durable", "key": "/k", "plain": speech.plain()}
+    sources: dict[str, Any] = {"orders": orders}
     configured = make_settings("nats://nobody.invalid", sources, bridge=bridge)
     broker = MemoryBroker(configured.broker.prefix, chance)
     broker.vices.latency_s = 0.01

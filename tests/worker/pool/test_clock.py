@@ -39,6 +39,7 @@ async def test_a_reading_that_took_long_is_made_again(
 ) -> None:
     """What is left of the error is half the way of the reading that counts."""
     world = Told(*trips_s)
+    # It is as much of both ports as a reading asks for.
     clock = BrokerClock(world)  # type: ignore[arg-type]
     await clock.read(world, "LEDGER")  # type: ignore[arg-type]
     assert clock.now_ms() == pytest.approx(world.wall_ms() + 7_000 - off_ms, abs=1)
@@ -48,6 +49,7 @@ async def test_a_reading_that_took_long_is_made_again(
 async def test_a_broker_that_is_always_slow_is_told(caplog: pytest.LogCaptureFixture) -> None:
     """Somebody has to know that leases are judged by a doubtful clock."""
     world = Told(*[2.0] * READINGS_MAX)
+    # It is as much of both ports as a reading asks for.
     clock = BrokerClock(world)  # type: ignore[arg-type]
     with caplog.at_level(logging.WARNING, "fencepost.pool"):
         await clock.read(world, "LEDGER")  # type: ignore[arg-type]

@@ -6,7 +6,6 @@ Every error is looked through for the token and for what the command says.
 import asyncio
 import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -187,10 +186,8 @@ async def test_a_command_that_does_not_end(tmp_path: Path) -> None:
         ),
     )
     provider = Provider(Credentials(command=tuple(command), command_s=2.0))
-    began_s = time.monotonic()
     with pytest.raises(SourceUnreachable, match="did not end within 2 s"):
         await provider.token()
-    assert time.monotonic() - began_s < 20
     for _ in range(200):
         if not _runs(int(pid_file.read_text())):
             return

@@ -7,13 +7,13 @@ from typing import Annotated, TypeVar
 import msgspec
 import typer
 
-from fencepost.broker.jetstream import JetStream, connect
+from fencepost.broker.jetstream import JetStream
 from fencepost.cli.asking import ActorOption, YesOption, actor_of, confirm, progress
 from fencepost.cli.copying import STDOUT, checked_copy, put_back, write_copy
 from fencepost.cli.described import ROW_COLUMNS, described_row, row_cells
 from fencepost.cli.options import ConfigOption, JsonOption, ServerOption, settings_from
 from fencepost.cli.output import plain, print_json, print_table
-from fencepost.cli.processes import run
+from fencepost.cli.visiting import ask_under
 from fencepost.clock import iso_time
 from fencepost.desk.adoption import Adoption, Choice, Pinned, Pins
 from fencepost.desk.copies import Imported
@@ -21,7 +21,6 @@ from fencepost.desk.rows import UNREADABLE, LedgerCount, Rows
 from fencepost.errors import UsageError
 from fencepost.ledgers.kv import read_identity
 from fencepost.settings import Role, Settings
-from fencepost.settings_file import login_for
 from fencepost_schemas.row import State
 from fencepost_schemas.subject import Subjects
 
@@ -114,7 +113,7 @@ def stats(
                 counted=await rows.count(told),
             )
 
-        found = _under(settings, "desk", look)
+        found = ask_under(settings, "desk", look)
     if as_json:
         print_json(found)
     else:
@@ -172,7 +171,7 @@ def adopt(
         identity = await read_identity(connection, subjects)
         return await Pins(connection, subjects).adoption(identity)
 
-    adoption = _under(settings, "init", look)
+    adoption = ask_under(settings, "init", look)
     if not adoption.differing:
         if as_json:
             print_json({"identity": adoption.identity, "adopted": []})
@@ -188,7 +187,7 @@ def adopt(
             for one in adoption.differing
         ]
 
-    adopted = _under(settings, "init", carry_out)
+    adopted = ask_under(settings, "init", carry_out)
     if as_json:
         print_json({"identity": adoption.identity, "adopted": adopted, "actor": name})
         return
@@ -230,7 +229,7 @@ def export(
     """Copy the whole ledger as lines of JSON. Stop the workers before."""
     settings = settings_from(config, server)
     with progress("copying the ledger") as told:
-        rows = _under(settings, "desk", lambda one: write_copy(one, file, told))
+        rows = ask_under(settings, "desk", lambda one: write_copy(one, file, told))
     if file == STDOUT:
         return
     if as_json:
@@ -252,7 +251,7 @@ def import_(
     settings = settings_from(config, server)
     checked = checked_copy(file, Subjects(settings.broker.prefix))
     with progress("putting the copy back") as told:
-        done = _under(settings, "init", lambda one: put_back(one, checked, file, name, told))
+        done = ask_under(settings, "init", lambda one: put_back(one, checked, file, name, told))
     if as_json:
         print_json(done)
     else:
@@ -316,17 +315,4 @@ def _at_the_ledger(
     settings: Settings, ask: Callable[[Rows], Awaitable[T]], role: Role = "desk"
 ) -> T:
     subjects = Subjects(settings.broker.prefix)
-    return _under(settings, role, lambda connection: ask(Rows(connection, subjects)))
-
-
-def _under(settings: Settings, role: Role, ask: Callable[[JetStream], Awaitable[T]]) -> T:
-    """Ask under a role's login. What writes rows and cursors is nobody's who stays: init's."""
-
-    async def visit() -> T:
-        connection = await connect(settings.broker, login_for(settings.broker, role), role)
-        try:
-            return await ask(connection)
-        finally:
-            await connection.close()
-
-    return run(visit())
+    return ask_under(settings, role, lambda connection: ask(Rows(connection, subjects)))

@@ -9,20 +9,19 @@ import typer
 
 from fencepost.bridge.genesis import begin, checked_start
 from fencepost.bridge.shelf import Shelf
-from fencepost.broker.jetstream import JetStream, connect
+from fencepost.broker.jetstream import JetStream
 from fencepost.cli.asking import ActorOption, YesOption, actor_of, confirm
 from fencepost.cli.described_sources import SOURCE_COLUMNS, described_source, source_cells
 from fencepost.cli.options import ConfigOption, JsonOption, ServerOption, settings_from
 from fencepost.cli.output import plain, print_json, print_table
-from fencepost.cli.processes import run
+from fencepost.cli.visiting import ask_under
 from fencepost.clock import wall_ms
 from fencepost.desk.intentions import Intentions
 from fencepost.desk.lineages import Lineages
 from fencepost.errors import NotFine, UsageError
 from fencepost.intentions import checked_table
 from fencepost.ledgers.kv import read_identity
-from fencepost.settings import Role, Settings
-from fencepost.settings_file import login_for
+from fencepost.settings import Settings
 from fencepost_schemas.subject import BadSubject, Subjects, slug
 
 T = TypeVar("T")
@@ -123,7 +122,7 @@ def add(
         await intentions.add(name, table, who, note, replace=replace)
         return begun
 
-    begun = _under(settings, "init", carry_out)
+    begun = ask_under(settings, "init", carry_out)
     done = "changed" if replace else "added"
     if as_json:
         print_json({"source": name, done: True, "begun": begun, "actor": who})
@@ -144,7 +143,7 @@ def pause(
     """Have nobody follow a source until it is resumed; its cursor stays where it is."""
     who = actor_of(actor)
     settings = settings_from(config, server)
-    done = _under(
+    done = ask_under(
         settings,
         "init",
         lambda one: _intentions(settings, one).pause(checked_name(name), who, note),
@@ -164,7 +163,7 @@ def resume(
     """Have a source followed again that was paused, or that stopped by itself."""
     who = actor_of(actor)
     settings = settings_from(config, server)
-    done = _under(
+    done = ask_under(
         settings,
         "init",
         lambda one: _intentions(settings, one).resume(checked_name(name), who, note),
@@ -198,7 +197,7 @@ def rebaseline(
         "everything between what was reached and the first event that comes is in its gap",
     ]
     confirm([plain(line) for line in meaning], yes=yes)
-    done = _under(
+    done = ask_under(
         settings,
         "init",
         lambda one: _intentions(settings, one).rebaseline(name, start, who, note),
@@ -267,17 +266,4 @@ def _intentions(settings: Settings, connection: JetStream) -> Intentions:
 
 
 def _at_the_desk(settings: Settings, ask: Callable[[JetStream], Awaitable[T]]) -> T:
-    return _under(settings, "desk", ask)
-
-
-def _under(settings: Settings, role: Role, ask: Callable[[JetStream], Awaitable[T]]) -> T:
-    """Ask under a role's login. What bridges connect to is said by nobody who stays: init's."""
-
-    async def visit() -> T:
-        connection = await connect(settings.broker, login_for(settings.broker, role), role)
-        try:
-            return await ask(connection)
-        finally:
-            await connection.close()
-
-    return run(visit())
+    return ask_under(settings, "desk", ask)
