@@ -10,14 +10,14 @@ import base64
 import contextlib
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 import nats.errors
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from fencepost.broker.client import QuickClient
 from fencepost.broker.login import close
 from fencepost.broker.wire import GetReply, InfoReply, PubAck, parse_headers
 from fencepost.clock import random_name
@@ -43,7 +43,7 @@ class _Waiting(msgspec.Struct):
 class Connection:
     """An open connection. Make one with `connect`; `close` it when done."""
 
-    def __init__(self, client: Client, broker: Broker, role: str) -> None:
+    def __init__(self, client: QuickClient, broker: Broker, role: str) -> None:
         self.client = client
         self.prefix = broker.prefix
         self.reply_s = broker.reply_s
@@ -82,7 +82,7 @@ class Connection:
         self,
         subject: str,
         payload: bytes = b"",
-        headers: Mapping[str, str] | None = None,
+        headers: dict[str, str] | None = None,
         *,
         wait_s: float | None = None,
     ) -> Msg:
@@ -92,7 +92,7 @@ class Connection:
             return await self._await_reply(waiting, wait_s)
 
     async def post(
-        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None
+        self, subject: str, payload: bytes = b"", headers: dict[str, str] | None = None
     ) -> None:
         """Send without a reply."""
         await self._send(subject, payload, headers, "")
@@ -139,11 +139,9 @@ class Connection:
         subjects = [message.subject for message in messages]
         with self._expect_reply(*subjects) as (inbox, waiting):
             for number, message in enumerate(messages, 1):
-                headers = {
-                    **_with_expectation(message),
-                    "Nats-Batch-Id": batch,
-                    "Nats-Batch-Sequence": str(number),
-                }
+                headers = _with_expectation(message)
+                headers["Nats-Batch-Id"] = batch
+                headers["Nats-Batch-Sequence"] = str(number)
                 last = number == len(messages)
                 if last:
                     headers["Nats-Batch-Commit"] = "1"
@@ -211,12 +209,10 @@ class Connection:
         )
 
     async def _send(
-        self, subject: str, payload: bytes, headers: Mapping[str, str] | None, reply: str
+        self, subject: str, payload: bytes, headers: dict[str, str] | None, reply: str
     ) -> None:
         try:
-            await self.client.publish(
-                subject, payload, reply=reply, headers=dict(headers) if headers else None
-            )
+            await self.client.send(subject, payload, reply, headers)
         except nats.errors.MaxPayloadError:
             raise NotFine(
                 f"a message of {len(payload)} bytes is over the broker's max_payload of "
@@ -316,9 +312,10 @@ def _denied(role: str, does: str, subject: str) -> Denied:
 
 
 def _with_expectation(message: Message) -> dict[str, str]:
-    if message.expect is None:
-        return dict(message.headers)
-    return {**message.headers, "Nats-Expected-Last-Subject-Sequence": str(message.expect)}
+    headers = dict(message.headers)
+    if message.expect is not None:
+        headers["Nats-Expected-Last-Subject-Sequence"] = str(message.expect)
+    return headers
 
 
 def _read_ack(reply: Msg) -> Stored | NotStored:

@@ -20,8 +20,6 @@ log = logging.getLogger("fencepost.broker")
 
 EXPIRES_S = 20.0
 HEARTBEAT_S = 5.0
-ACK_PREFIX = "$JS.ACK."
-PENDING_MESSAGES_MAX = 65_536
 
 
 class Puller:
@@ -47,11 +45,8 @@ class Puller:
         self.gone: asyncio.Event = asyncio.Event()
 
     async def open(self) -> None:
-        self._subscription = await self._connection.client.subscribe(
-            f"{self._inbox}.*",
-            cb=self._arrived,
-            pending_msgs_limit=PENDING_MESSAGES_MAX,
-            pending_bytes_limit=-1,
+        self._subscription = await self._connection.client.pull(
+            f"{self._inbox}.*", self._arrived, self._told
         )
         self._connection.on_reconnect(self._forget)
         self._connection.on_denied(self._next, self._deny)
@@ -105,13 +100,20 @@ class Puller:
         self._generation += 1
         self._heard_at = 0.0
 
-    async def _arrived(self, message: Msg) -> None:
+    def _arrived(self, subject: str, reply: str, data: bytes, headers: dict[str, str]) -> None:
+        """Take a message of the stream, whatever its headers say: theirs are foreign text."""
         self._heard_at = _now()
-        if message.reply.startswith(ACK_PREFIX):
-            # Whatever its headers say, it is a message of the stream, and theirs are foreign text.
-            self.outstanding = max(0, self.outstanding - 1)
-            self._take(_delivery(message))
-            return
+        if self.outstanding:
+            self.outstanding -= 1
+        # The broker's own headers are orders when sent again.
+        for name in [name for name in headers if name.startswith(("N", "n"))]:
+            if name[:5].lower() == "nats-":
+                del headers[name]
+        self._take(Delivery(subject, headers, data, reply, _again(reply)))
+
+    async def _told(self, message: Msg) -> None:
+        """Hear what the broker says of a request."""
+        self._heard_at = _now()
         headers = message.headers or {}
         status = headers.get("Status")
         if int(message.subject.rsplit(".", 1)[1]) != self._generation or status == "100":
@@ -125,14 +127,6 @@ class Puller:
             self.gone.set()
         else:
             log.warning("%s: %s %s", self._what, status, headers.get("Description", ""))
-
-
-def _delivery(message: Msg) -> Delivery:
-    """Return the message without the broker's own headers, which are orders when sent again."""
-    headers = message.headers or {}
-    for name in [name for name in headers if name[:5].lower() == "nats-"]:
-        del headers[name]
-    return Delivery(message.subject, headers, message.data, message.reply, _again(message.reply))
 
 
 def _again(reply: str) -> bool:
