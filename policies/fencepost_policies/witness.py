@@ -4,7 +4,7 @@ A witness sees one connection attempt as it unfolds and may state facts. It keep
 the attempt and nothing more; it never judges, and its silence is recorded as silence.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -217,14 +217,15 @@ class Hearing:
         if other is not None:
             self.facts.extend(other.facts)
 
-    def reopened(self, facts: Iterable[Fact], cursor: Cursor, *, event: bool) -> Evidence | None:
+    def reopened(self, facts: Sequence[Fact], cursor: Cursor, *, event: bool) -> Evidence | None:
         """Return what a judged connection is to be judged on again, None while it goes on.
 
         `facts` were just stated. A generation begins with an event, so what is said against the
         stream by anything else waits for the next one. What proved the identity holds until then:
         it is still the same connection.
         """
-        _add(self._against, (fact for fact in facts if fact.finding is Finding.CONTRADICTS))
+        if facts:
+            _add(self._against, (fact for fact in facts if fact.finding is Finding.CONTRADICTS))
         if not event or not self._against:
             return None
         proven = [
@@ -232,9 +233,9 @@ class Hearing:
             for fact in self.facts
             if fact.facet is Facet.IDENTITY and fact.finding is Finding.PROVES
         ]
-        facts = (*(proven or self.generation.holds()), *self._against)
+        counted = (*(proven or self.generation.holds()), *self._against)
         self._against = []
-        return Evidence(requested=cursor, genesis=False, facts=facts)
+        return Evidence(requested=cursor, genesis=False, facts=counted)
 
     @property
     def unsettled(self) -> tuple[Fact, ...]:

@@ -5,6 +5,7 @@ the smallest thing that can be resumed from.
 """
 
 import re
+from functools import lru_cache
 
 import msgspec
 
@@ -82,6 +83,7 @@ class Cursor(msgspec.Struct, frozen=True):
 _UNSENDABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff\ufffd]")
 
 
+@lru_cache(maxsize=1)
 def sendable(event_id: str) -> bool:
     """Return True if this id can be sent back in a request header, byte for byte.
 

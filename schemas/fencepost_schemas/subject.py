@@ -16,6 +16,7 @@ from fencepost_schemas.standing import Standing
 
 NAMES_KNOWN_MAX = 4_096
 """Names and subjects that were checked before; each comes again with every event."""
+GENERATIONS_KNOWN_MAX = 256
 
 _SLUG = re.compile(rf"[a-z0-9]([a-z0-9-]{{0,{SLUG_CHARS_MAX - 2}}}[a-z0-9])?")
 _GENERATION = re.compile(r"[0-9]{4,}-[a-z2-7]{8}")
@@ -113,7 +114,7 @@ class Subjects(msgspec.Struct, frozen=True):
     def event(self, source: str, generation: str, standing: Standing, lane: int) -> str:
         if not 0 <= lane < LANES:
             raise BadSubject(f"lane {lane} is not in 0..{LANES - 1}")
-        return _events_at(self.prefix, source, generation, standing) + f"{lane:02d}"
+        return _lanes_of(self.prefix, source, generation, standing)[lane]
 
     def parse_event(self, subject: str) -> EventSubject:
         """Return what an event's subject says; raise BadSubject for any other."""
@@ -220,10 +221,12 @@ class Subjects(msgspec.Struct, frozen=True):
         return f"{self.prefix}.ledger.identity"
 
 
-@lru_cache(maxsize=NAMES_KNOWN_MAX)
-def _events_at(prefix: str, source: str, generation: str, standing: Standing) -> str:
+@lru_cache(maxsize=GENERATIONS_KNOWN_MAX)
+def _lanes_of(prefix: str, source: str, generation: str, standing: Standing) -> tuple[str, ...]:
+    """Return the subject of each lane."""
     name = _checked(_GENERATION, generation)
-    return f"{prefix}.events.{slug(source)}.{name}.{standing.value}."
+    events = f"{prefix}.events.{slug(source)}.{name}.{standing.value}"
+    return tuple([f"{events}.{lane:02d}" for lane in range(LANES)])
 
 
 @lru_cache(maxsize=NAMES_KNOWN_MAX)

@@ -62,6 +62,7 @@ class GenerationWitness:
         self._first_is_due = False
         self._begins = begins
         self._heard = False
+        self._reads_frames = bool(pointer or control_pointer or begins or first_id)
 
     @property
     def token(self) -> str:
@@ -92,6 +93,10 @@ class GenerationWitness:
         self._first_is_due = self._first_id
 
     def arrived(self, frame: Frame) -> Iterable[Fact]:
+        in_id = frame.id_seen and self._scheme.generation(frame.last_event_id)
+        return self._read(frame) if in_id or self._reads_frames or not self._heard else ()
+
+    def _read(self, frame: Frame) -> Iterable[Fact]:
         yield from self.noticed(frame)
         if frame.data is None:
             return

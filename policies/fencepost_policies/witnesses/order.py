@@ -68,23 +68,26 @@ class OrderWitness:
     def arrived(self, frame: Frame) -> Iterable[Fact]:
         self._repeat = False
         if frame.data is None:
-            return
+            return ()
+        facts: list[Fact] = []
         if not self._asked and not self._said_missing:
             self._said_missing = True
-            yield self._fact(Finding.SILENT, Reason.POSITION_MISSING, "", frame.last_event_id)
+            shown = frame.last_event_id
+            facts.append(self._fact(Finding.SILENT, Reason.POSITION_MISSING, "", shown))
         if not frame.id_seen or not frame.last_event_id:
             self._adjoins = False
-            return
+            return facts
         this = frame.last_event_id
         key, digest = _key_of(this), hash((frame.event, frame.data))
         order = Order.AFTER
         if self._last:
             order = self._scheme.compare(self._last, this)
             if order is not Order.AFTER:
-                yield from self._not_after(this, order, key, digest)
+                facts += self._not_after(this, order, key, digest)
         elif self._asked:
-            yield from self._compare_to_asked(this, frame)
+            facts += self._compare_to_asked(this, frame)
         self._keep(this, order, key, digest)
+        return facts
 
     def _keep(self, this: str, order: Order, key: str, digest: int) -> None:
         """Remember an id. One without an order to the last does not replace it, or a regression

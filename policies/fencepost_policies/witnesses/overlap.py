@@ -71,7 +71,10 @@ class OverlapWitness:
     def arrived(self, frame: Frame) -> Iterable[Fact]:
         self._repeat = False
         if frame.data is None or self._missed or not self.owing:
-            return
+            return ()
+        return self._compare(frame)
+
+    def _compare(self, frame: Frame) -> Iterable[Fact]:
         if self._matched == len(self._owed):
             yield from self._look_at_join(frame)
             return

@@ -49,6 +49,7 @@ class ResetWitness:
         self._empty_stream = empty_stream
         self._asked = ""
         self._silent = True
+        self._reads_frames = bool(events or comments or codes)
 
     def opened(self, opening: Opening) -> Iterable[Fact]:
         self._asked = opening.asked
@@ -57,6 +58,11 @@ class ResetWitness:
 
     def arrived(self, frame: Frame) -> Iterable[Fact]:
         self._silent = False
+        if not self._reads_frames and (not frame.id_seen or (self._had_id and frame.last_event_id)):
+            return ()
+        return self._read(frame)
+
+    def _read(self, frame: Frame) -> Iterable[Fact]:
         yield from self.noticed(frame)
         if frame.id_seen:
             if self._had_id and not frame.last_event_id:

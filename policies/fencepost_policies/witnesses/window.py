@@ -57,6 +57,9 @@ class WindowWitness:
             yield self._fact(Finding.SILENT, Reason.WINDOW_ABSENT, "")
 
     def arrived(self, frame: Frame) -> Iterable[Fact]:
+        return () if self._said else self._read(frame)
+
+    def _read(self, frame: Frame) -> Iterable[Fact]:
         yield from self.noticed(frame)
         if frame.data is not None and not self._said:
             yield self._fact(Finding.SILENT, Reason.WINDOW_ABSENT, "")

@@ -17,6 +17,7 @@ def classify(
     assert frame.data is not None
     assert cursor.position is not None
     payload = frame.data.encode("utf-8", "surrogatepass")
+    pointer = source.key_pointer
     return ClassifiedEvent(
         source=cursor.source,
         generation=cursor.generation,
@@ -27,7 +28,7 @@ def classify(
         fingerprint=fingerprint_of(payload),
         time=time,
         payload=payload,
-        key=key_in(source.key_pointer, payload) if source.key_pointer else None,
+        key=key_in(pointer, payload) if pointer else None,
         key_scope=source.keys,
         namespace=source.namespace or cursor.source,
         size=len(payload),

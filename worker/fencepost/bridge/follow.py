@@ -40,6 +40,9 @@ from fencepost_schemas.standing import Standing
 
 log = logging.getLogger("fencepost.bridge")
 
+FRAMES_AT_A_TIME = 50
+"""Taken from what was read ahead before anything else has its turn."""
+
 
 class Ending(StrEnum):
     """How a connection came to its end."""
@@ -323,8 +326,13 @@ class Follower:
             await lineage.outbox.room()
             while not attempt.over and (due := watch.due(_now_s())) is None:
                 before = lineage.progress
-                for frame in await attempt.frames(watch.due_at_s):
+                for number, frame in enumerate(await attempt.frames(watch.due_at_s), 1):
                     self._take(frame, attempt)
+                    if number % FRAMES_AT_A_TIME == 0:
+                        # What was read ahead is several batches. They go out meanwhile, and other
+                        # sources have their turn.
+                        await asyncio.sleep(0)
+                        await lineage.outbox.room()
                 if lineage.progress != before:
                     watch.heard(_now_s())
                 await lineage.outbox.room()

@@ -28,60 +28,70 @@ class Entry(msgspec.Struct, frozen=True):
     messages: tuple[Message, ...]
     cursor: Cursor
 
+    @property
+    def size(self) -> int:
+        """The bytes of its payloads."""
+        return sum([len(message.payload) for message in self.messages])
+
 
 class Outbox:
     def __init__(self, shelf: Shelf, revision: int) -> None:
         self.revision = revision
         self.context: context.Context | None = None
         self._shelf = shelf
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[tuple[Entry, int]] = deque()
         self._bytes = 0
         self._writing = False
         self._filled = asyncio.Event()
-        self._stored = asyncio.Condition()
+        self._moved = asyncio.Condition()
 
     def add(self, entry: Entry) -> None:
         """Take an entry and wake the writer, which finds all that is added in one go.
 
-        Wait for `room` afterwards, before more is read from the source.
+        Wait for `room` afterwards, before more is taken from the source.
         """
-        self._entries.append(entry)
-        self._bytes += _size(entry)
+        size = entry.size
+        self._entries.append((entry, size))
+        self._bytes += size
         self._filled.set()
 
     async def room(self) -> None:
-        """Return once there is room for another read."""
-        async with self._stored:
-            await self._stored.wait_for(
+        """Return once no more than a batch waits."""
+        async with self._moved:
+            await self._moved.wait_for(
                 lambda: len(self._entries) <= BATCH_EVENTS_MAX and self._bytes <= BATCH_BYTES_MAX
             )
 
     async def drained(self) -> None:
         """Return once everything is stored."""
-        async with self._stored:
-            await self._stored.wait_for(lambda: not self._entries and not self._writing)
+        async with self._moved:
+            await self._moved.wait_for(lambda: not self._entries and not self._writing)
 
     async def run(self) -> None:
         """Store batch after batch, for ever; raises what `Shelf.write` raises."""
         while True:
             await self._filled.wait()
-            batch = self._take()
-            self._writing = True
+            async with self._moved:
+                batch = self._take()
+                self._writing = True
+                self._moved.notify_all()
             self.revision = await self._store(batch)
-            async with self._stored:
+            async with self._moved:
                 self._writing = False
-                self._stored.notify_all()
+                self._moved.notify_all()
 
     def _take(self) -> list[Entry]:
         batch: list[Entry] = []
         count = size = 0
         while self._entries:
-            count += len(self._entries[0].messages)
-            size += _size(self._entries[0])
+            entry, entry_size = self._entries[0]
+            count += len(entry.messages)
+            size += entry_size
             if batch and (count > BATCH_EVENTS_MAX or size > BATCH_BYTES_MAX):
                 break
-            batch.append(self._entries.popleft())
-        self._bytes -= sum(_size(entry) for entry in batch)
+            batch.append(entry)
+            self._entries.popleft()
+            self._bytes -= entry_size
         if not self._entries:
             self._filled.clear()
         return batch
@@ -106,7 +116,3 @@ class Outbox:
                     for message in messages
                 ]
             return await self._shelf.write(messages, cursor, self.revision)
-
-
-def _size(entry: Entry) -> int:
-    return sum(len(message.payload) for message in entry.messages)
