@@ -17,7 +17,7 @@ _COUNTED = re.compile(r"(\+[0-9]+)?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-class Key(msgspec.Struct, frozen=True):
+class Key(msgspec.Struct, frozen=True, gc=False):
     """`text` is what the ledger row is keyed on; `own` says that the source (or handler) gave it.
 
     `usable` is False where the text only names a place, for a row that is refused.

@@ -82,11 +82,11 @@ _BY_RULING = {
 
 def signal(row: Row | None, given: Given, now_ms: int) -> Signal:
     """Return the one word for what happened to this row."""
-    if isinstance(given, Finished | AtBarrier | Renewing | Verified):
-        return _signal_of_claim(row, given, now_ms)
+    if isinstance(given, Arrived):
+        return _signal_of_arrival(row, given, now_ms)
     if isinstance(given, Answered):
         return _signal_of_answer(row, given, now_ms)
-    return _signal_of_arrival(row, given, now_ms)
+    return _signal_of_claim(row, given, now_ms)
 
 
 _RUNNING = (State.CLAIMED, State.STARTED)
@@ -102,10 +102,10 @@ def _signal_of_claim(
     """
     if row is None or row.state not in _RUNNING or row.claim != given.claim:
         return Signal.FENCED
-    if isinstance(given, AtBarrier | Renewing) and now_ms >= row.lease_until_ms:
-        return Signal.FENCED
     if isinstance(given, Finished):
         return _BY_OUTCOME[given.outcome]
+    if isinstance(given, AtBarrier | Renewing) and now_ms >= row.lease_until_ms:
+        return Signal.FENCED
     if isinstance(given, AtBarrier):
         return Signal.AT_BARRIER
     if isinstance(given, Renewing):

@@ -12,7 +12,7 @@ from fencepost_schemas.standing import Standing
 
 
 # --- what happened ------------------------------------------------------------------------------
-class Terms(msgspec.Struct, frozen=True):
+class Terms(msgspec.Struct, frozen=True, gc=False):
     """What a handler declares of itself, besides its effect; times are milliseconds.
 
     `barrier` says that the handler marks where its effect begins, `verifiable` that somebody can
@@ -29,7 +29,7 @@ class Terms(msgspec.Struct, frozen=True):
     asks_when_spent: bool = False
 
 
-class Start(msgspec.Struct, frozen=True):
+class Start(msgspec.Struct, frozen=True, gc=False):
     """A worker's offer to run: `claim` is a fresh random name, times are milliseconds."""
 
     claim: str
@@ -39,7 +39,7 @@ class Start(msgspec.Struct, frozen=True):
     terms: Terms = Terms()
 
 
-class Arrived(msgspec.Struct, frozen=True):
+class Arrived(msgspec.Struct, frozen=True, gc=False):
     """An event has come for a handler, or a ruling has come for an event that was held.
 
     `gap` is the gap that a reconciler fills with it, "" where it is the source's own.
@@ -70,7 +70,7 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Finished(msgspec.Struct, frozen=True):
+class Finished(msgspec.Struct, frozen=True, gc=False):
     """A handler has ended. `retry_ms` is the wait that was drawn in case it may run again.
 
     `trace` is where it failed, for the person who finds the event among the dead.
@@ -144,7 +144,7 @@ class Settlement(StrEnum):
     """Neither ack nor nak: another worker owns the row, and its word counts."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class Plan(msgspec.Struct, frozen=True, gc=False):
     """What to do, in the order of the fields.
 
     With `run` the handler's outcome, with `verify` its checker's word comes back to `step`.

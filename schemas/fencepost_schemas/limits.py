@@ -53,6 +53,10 @@ BATCH_EVENTS_MAX = 500
 BATCH_BYTES_MAX = 4 * MIB
 BATCH_ATOMIC_MIN = 16
 """Below this many ledger writes a pipelined burst is faster than an atomic batch."""
+LEDGER_BATCHES_MAX = 3
+"""Of one worker on their way at once; the broker has 50 of a stream open, from all its clients."""
+LEDGER_BATCH_WELL_FILLED = 250
+"""Writes that are worth a batch of their own while another one is on its way."""
 
 # --- what one source may make the bridge hold while the broker does not take --------------------
 FLOOD_BYTES_MAX = (

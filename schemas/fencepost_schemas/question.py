@@ -72,7 +72,7 @@ _RULINGS = {
 }
 
 
-class Held(msgspec.Struct, frozen=True):
+class Held(msgspec.Struct, frozen=True, gc=False):
     """An event kept at the desk: its headers as they travelled, and its bytes, untouched."""
 
     subject: str

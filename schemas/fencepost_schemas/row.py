@@ -58,7 +58,7 @@ _TERMINAL = frozenset({State.APPLIED, State.REJECTED, State.DENIED, State.CONFLI
 _PARKED = frozenset({State.PENDING, State.REFUSED, State.IN_DOUBT})
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, gc=False):
     """A ledger row. Times are milliseconds of the broker's clock.
 
     `attempt` only ever grows and is the fencing token; `claim` names one start among all, so that

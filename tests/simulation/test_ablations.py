@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from fencepost.desk.book import Book
-from fencepost.pool.drive import Driver
+from fencepost.pool.run import Attempts
 from fencepost.pool.work import Work
 from fencepost.testing.simulator.plan import Plan, draw_first_floor
 from fencepost.testing.simulator.run import run_plan
@@ -103,14 +103,13 @@ def test_a_fenced_worker_that_acks_is_found_out(monkeypatch: pytest.MonkeyPatch)
 def test_a_start_behind_the_lease_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that hears late of its claim must not begin: somebody may have answered since."""
 
-    in_time = Driver._run
+    in_time = Attempts.run
 
-    async def run_anyway(driver: Driver, work: Work, row: Row, revision: int) -> Any:
-        return await in_time(
-            driver, work, msgspec.structs.replace(row, lease_until_ms=NEVER_MS), revision
-        )
+    async def run_anyway(attempts: Attempts, work: Work, row: Row, *more: Any) -> Any:
+        late = msgspec.structs.replace(row, lease_until_ms=NEVER_MS)
+        return await in_time(attempts, work, late, *more)
 
-    monkeypatch.setattr(Driver, "_run", run_anyway)
+    monkeypatch.setattr(Attempts, "run", run_anyway)
     assert first_violation(map(late_claims, range(ABLATION_SEEDS)), "I1")
 
 

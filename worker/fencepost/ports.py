@@ -15,7 +15,7 @@ from fencepost_schemas.sse import Frame
 
 
 # --- the broker ---------------------------------------------------------------------------------
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """What is to be stored; `expect` is the sequence that its subject must stand at."""
 
     subject: str
@@ -24,13 +24,13 @@ class Message(msgspec.Struct, frozen=True):
     expect: int | None = None
 
 
-class Stored(msgspec.Struct, frozen=True):
+class Stored(msgspec.Struct, frozen=True, gc=False):
     """The broker holds it durably. `sequence` is that of the last message of a batch."""
 
     sequence: int
 
 
-class NotStored(msgspec.Struct, frozen=True):
+class NotStored(msgspec.Struct, frozen=True, gc=False):
     """The broker refused it, whole. `error` is its own number for why."""
 
     error: int
@@ -55,7 +55,7 @@ class NotStored(msgspec.Struct, frozen=True):
         return self.error == 10077 and "per subject" in self.text
 
 
-class StoredMessage(msgspec.Struct, frozen=True):
+class StoredMessage(msgspec.Struct, frozen=True, gc=False):
     """A message read back through the stream's leader."""
 
     subject: str
@@ -64,7 +64,7 @@ class StoredMessage(msgspec.Struct, frozen=True):
     headers: dict[str, str]
 
 
-class Delivery(msgspec.Struct, frozen=True):
+class Delivery(msgspec.Struct, frozen=True, gc=False):
     """A message as a consumer delivers it. `reply` is where its settlement goes.
 
     `again` is a hint only: the broker may forget that it has delivered a message before.
@@ -245,27 +245,35 @@ class World(Protocol):
 
 
 # --- the ledger ---------------------------------------------------------------------------------
-class Written(msgspec.Struct, frozen=True):
+class Written(msgspec.Struct, frozen=True, gc=False):
     """The row stands; `revision` is what the next write of it must expect."""
 
     revision: int
 
 
-class Found(msgspec.Struct, frozen=True):
+class Found(msgspec.Struct, frozen=True, gc=False):
     """The row that stands there now, and its revision (None and 0 where there is none)."""
 
     row: Row | None
     revision: int
 
 
+Told = Callable[[Written | Found | Exception], None]
+"""Hears once what came of a write: an exception where that cannot be known, or not be read."""
+
+
 class Ledger(Protocol):
     """Rows by compare-and-set. Nothing else can change one."""
 
-    async def write(self, subject: str, row: Row, expect: int) -> Written | Found:
-        """Write the row if its subject stands at `expect` (0: absent); else return what stands.
+    def submit(self, subject: str, row: Row, expect: int, told: Told) -> None:
+        """Write the row if its subject stands at `expect` (0: absent); else tell what stands.
 
-        Returns only once one of the two is known, however long the broker takes.
+        Returns at once. `told` is called by `run`, once one of the two is known, however long the
+        broker takes.
         """
+
+    async def write(self, subject: str, row: Row, expect: int) -> Written | Found:
+        """Submit, and return or raise what is told."""
 
     async def read(self, subject: str) -> Found:
         """Return what stands, through the leader."""

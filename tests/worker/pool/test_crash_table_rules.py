@@ -15,9 +15,8 @@ import pytest
 
 from fencepost import Context, NotApplied
 from fencepost.ledgers.kv import KvLedger
-from fencepost.pool.drive import Driver
 from fencepost.pool.leases import Leases
-from fencepost.ports import ConsumerPlan, Delivery, Found, Message, Pull, Stored, Written
+from fencepost.ports import ConsumerPlan, Delivery, Message, Pull, Stored, Told, Written
 from fencepost.settings import Pool
 from fencepost_policies import ledger, moves
 from fencepost_policies.ledger import Signal
@@ -143,14 +142,15 @@ async def dies_behind_the_effect(life: Life) -> None:
 
 
 def without_start_before_effect(patch: pytest.MonkeyPatch) -> None:
-    written = Driver._write
+    submitted = KvLedger.submit
 
-    async def lazily(self: Driver, work: Any, row: Row, revision: int) -> int | Found | None:
+    def lazily(self: KvLedger, subject: str, row: Row, expect: int, told: Told) -> None:
         if row.state is State.STARTED:
-            return revision
-        return await written(self, work, row, revision)
+            asyncio.get_running_loop().call_soon(told, Written(expect))
+        else:
+            submitted(self, subject, row, expect, told)
 
-    patch.setattr(Driver, "_write", lazily)
+    patch.setattr(KvLedger, "submit", lazily)
 
 
 # --- insert decides absent ----------------------------------------------------------------------
@@ -164,20 +164,26 @@ async def comes_twice_at_once(life: Life) -> None:
 
 def without_insert(patch: pytest.MonkeyPatch) -> None:
     """Decide by a read whether a row stands, and write where none does."""
-    written, both = KvLedger.write, asyncio.Barrier(2)
+    submitted, both = KvLedger.submit, asyncio.Barrier(2)
+    writing: set[asyncio.Task[None]] = set()
 
-    async def unwary(self: KvLedger, subject: str, row: Row, expect: int) -> Written | Found:
-        if expect:
-            return await written(self, subject, row, expect)
+    async def look_and_write(self: KvLedger, subject: str, row: Row, told: Told) -> None:
         found = await self.read(subject)
         if found.row is not None:
-            return found
+            told(found)
+            return
         await both.wait()
         stored = await self._connection.store(Message(subject, encode_row(row)))
         assert isinstance(stored, Stored)
-        return Written(stored.sequence)
+        told(Written(stored.sequence))
 
-    patch.setattr(KvLedger, "write", unwary)
+    def unwary(self: KvLedger, subject: str, row: Row, expect: int, told: Told) -> None:
+        if expect:
+            submitted(self, subject, row, expect, told)
+        else:
+            writing.add(asyncio.create_task(look_and_write(self, subject, row, told)))
+
+    patch.setattr(KvLedger, "submit", unwary)
 
 
 # --- lease order: who cannot renew ends before another may begin --------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from fencepost import Context, Fencepost
+from fencepost.ledgers.told import write_and_wait
 from fencepost.pool.ask import Desk
 from fencepost.pool.clock import BrokerClock
 from fencepost.pool.drive import Driver
@@ -14,7 +15,7 @@ from fencepost.pool.leases import Leases
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.work import Ruled, make_work
 from fencepost.pool.worker import nothing_reached
-from fencepost.ports import Found, Written
+from fencepost.ports import Found, Told, Written
 from fencepost.settings import Pool
 from fencepost.testing.memory import MemoryBroker, MemoryConnection
 from fencepost_policies.plan import Settlement
@@ -54,10 +55,16 @@ class SlowLedger:
         self._time = time
         self._takes_ms = takes_ms
 
-    async def write(self, subject: str, row: Row, expect: int) -> Written | Found:
+    def submit(self, subject: str, row: Row, expect: int, told: Told) -> None:
         self.rows.append(row)
+        asyncio.get_running_loop().call_soon(self._tell, told, len(self.rows))
+
+    async def write(self, subject: str, row: Row, expect: int) -> Written | Found:
+        return await write_and_wait(self, subject, row, expect)
+
+    def _tell(self, told: Told, revision: int) -> None:
         self._time.ms += self._takes_ms
-        return Written(len(self.rows))
+        told(Written(revision))
 
     async def read(self, subject: str) -> Found:
         return Found(self.rows[-1], len(self.rows)) if self.rows else Found(None, 0)

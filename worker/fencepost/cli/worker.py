@@ -26,6 +26,9 @@ from fencepost.settings import Settings
 from fencepost.settings_file import login_for
 from fencepost_schemas.subject import Subjects
 
+OBJECTS_YOUNG = 20_000
+"""Before the collector looks: a thousand events at work are that many, and all of them go by."""
+
 
 def worker(
     app: AppOption = None,
@@ -40,6 +43,7 @@ def worker(
     set_up_tracing("worker")
     # What was loaded stays for good: the collector need not go through it again and again.
     gc.freeze()
+    gc.set_threshold(OBJECTS_YOUNG)
     run_until_signal(lambda stop: _work(settings, loaded, stop))
 
 

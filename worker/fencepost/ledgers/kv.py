@@ -14,9 +14,25 @@ from collections.abc import Sequence
 import msgspec
 
 from fencepost.errors import Denied, LedgerDiffers, Unreachable
-from fencepost.ports import Broker, Found, Message, NotStored, Stored, StoredMessage, Written
+from fencepost.ledgers.told import write_and_wait
+from fencepost.ports import (
+    Broker,
+    Found,
+    Message,
+    NotStored,
+    Stored,
+    StoredMessage,
+    Told,
+    Written,
+)
 from fencepost_schemas.identity import LedgerIdentity
-from fencepost_schemas.limits import BATCH_ATOMIC_MIN, BATCH_MESSAGES_MAX, LEDGER_READS_MAX
+from fencepost_schemas.limits import (
+    BATCH_ATOMIC_MIN,
+    BATCH_MESSAGES_MAX,
+    LEDGER_BATCH_WELL_FILLED,
+    LEDGER_BATCHES_MAX,
+    LEDGER_READS_MAX,
+)
 from fencepost_schemas.row import Row, UnknownRowVersion, decode_row, encode_row
 from fencepost_schemas.subject import LEDGER, Subjects
 
@@ -25,16 +41,15 @@ log = logging.getLogger("fencepost.ledger")
 AGAIN_S = 0.02
 """Before asking again while another write of the same row is in flight."""
 UNREACHABLE_S = 1.0
+_NO_HEADERS: dict[str, str] = {}
 ELECTION_S = 15.0
 """For a stream that was just made to be led; the broker's own elections take 4 to 9 s."""
 
 
-class _Write(msgspec.Struct):
-    subject: str
-    payload: bytes
-    expect: int
-    headers: dict[str, str]
-    result: asyncio.Future[Written | Found]
+class _Write(msgspec.Struct, gc=False):
+    message: Message
+    told: Told
+    open: bool = True
 
 
 class KvLedger:
@@ -45,15 +60,18 @@ class KvLedger:
         self._subjects = subjects
         self._expiry = {"Nats-TTL": f"{retention_s}s"} if retention_s else {}
         self._waiting: deque[_Write] = deque()
-        self._filled = asyncio.Event()
+        self._on_their_way = 0
+        self._stirred = asyncio.Event()
         self._reads = asyncio.Semaphore(LEDGER_READS_MAX)
 
+    def submit(self, subject: str, row: Row, expect: int, told: Told) -> None:
+        headers = self._expiry if row.state.terminal else _NO_HEADERS
+        self._waiting.append(_Write(Message(subject, encode_row(row), headers, expect), told))
+        if self._may_commit():
+            self._stirred.set()
+
     async def write(self, subject: str, row: Row, expect: int) -> Written | Found:
-        result: asyncio.Future[Written | Found] = asyncio.get_running_loop().create_future()
-        headers = self._expiry if row.state.terminal else {}
-        self._waiting.append(_Write(subject, encode_row(row), expect, headers, result))
-        self._filled.set()
-        return await result
+        return await write_and_wait(self, subject, row, expect)
 
     async def read(self, subject: str) -> Found:
         stored = await self._read(subject)
@@ -64,34 +82,52 @@ class KvLedger:
 
     async def run(self) -> None:
         """Commit what is waiting, batch after batch, for ever."""
+        committing = [
+            asyncio.create_task(self._commit_for_ever()) for _ in range(LEDGER_BATCHES_MAX)
+        ]
+        try:
+            await asyncio.gather(*committing)
+        finally:
+            for task in committing:
+                task.cancel()
+
+    async def _commit_for_ever(self) -> None:
         while True:
-            await self._filled.wait()
+            while not self._may_commit():
+                self._stirred.clear()
+                await self._stirred.wait()
             batch = self._take()
+            self._on_their_way += 1
             try:
                 await self._commit(batch)
             except Exception as error:  # a row's writer must not wait for ever on a dead loop
                 for write in [*batch, *self._waiting]:
-                    if not write.result.done():
-                        write.result.set_exception(error)
+                    _tell(write, error)
                 raise
+            finally:
+                self._on_their_way -= 1
+                self._stirred.set()
+
+    def _may_commit(self) -> bool:
+        """What is there goes; while other batches are on their way, only what fills one well."""
+        if self._on_their_way:
+            return len(self._waiting) >= LEDGER_BATCH_WELL_FILLED
+        return bool(self._waiting)
 
     def _take(self) -> list[_Write]:
         """Take what is waiting, up to a batch, and up to the second write of one subject."""
         subjects: set[str] = set()
         batch: list[_Write] = []
         while self._waiting and len(batch) < BATCH_MESSAGES_MAX:
-            if self._waiting[0].subject in subjects:
+            subject = self._waiting[0].message.subject
+            if subject in subjects:
                 break
-            subjects.add(self._waiting[0].subject)
+            subjects.add(subject)
             batch.append(self._waiting.popleft())
-        if not self._waiting:
-            self._filled.clear()
         return batch
 
     async def _commit(self, batch: list[_Write]) -> None:
-        messages = [
-            Message(write.subject, write.payload, write.headers, write.expect) for write in batch
-        ]
+        messages = [write.message for write in batch]
         if len(batch) < BATCH_ATOMIC_MIN:
             await self._commit_burst(batch, messages)
         else:
@@ -147,19 +183,18 @@ class KvLedger:
 
     async def _settle(self, writes: list[_Write]) -> None:
         """Look what stands of each row: tell the losers, recognise our own, send the rest again."""
-        stored = await asyncio.gather(*(self._read(write.subject) for write in writes))
+        stored = await asyncio.gather(*(self._read(write.message.subject) for write in writes))
         again = []
-        for write, message in zip(writes, stored, strict=True):
-            revision = message.sequence if message is not None else 0
-            if message is not None and message.payload == write.payload:
+        for write, stands in zip(writes, stored, strict=True):
+            revision = stands.sequence if stands is not None else 0
+            if stands is not None and stands.payload == write.message.payload:
                 _tell(write, Written(revision))
-            elif revision == write.expect:
+            elif revision == write.message.expect:
                 again.append(write)
             else:
-                _tell_found(write, message)
+                _tell_found(write, stands)
         self._waiting.extendleft(reversed(again))
-        if again:
-            self._filled.set()
+        self._stirred.set()
 
     async def _read(self, subject: str) -> StoredMessage | None:
         while True:
@@ -173,17 +208,19 @@ class KvLedger:
                 await asyncio.sleep(UNREACHABLE_S)
 
 
-def _tell(write: _Write, result: Written | Found) -> None:
-    if not write.result.done():
-        write.result.set_result(result)
+def _tell(write: _Write, result: Written | Found | Exception) -> None:
+    if write.open:
+        write.open = False
+        write.told(result)
 
 
 def _tell_found(write: _Write, message: StoredMessage | None) -> None:
     try:
-        _tell(write, _found(message))
+        found = _found(message)
     except UnknownRowVersion as error:
-        if not write.result.done():
-            write.result.set_exception(error)
+        _tell(write, error)
+    else:
+        _tell(write, found)
 
 
 def _found(message: StoredMessage | None) -> Found:

@@ -8,7 +8,8 @@ import asyncio
 
 import msgspec
 
-from fencepost.ports import Found, Written
+from fencepost.ledgers.told import write_and_wait
+from fencepost.ports import Found, Told, Written
 from fencepost_schemas.row import Row, UnknownRowVersion, decode_row, encode_row
 
 
@@ -20,7 +21,17 @@ class MemoryLedger:
         self._revision = 0
         self._identity: str | None = None
 
+    def submit(self, subject: str, row: Row, expect: int, told: Told) -> None:
+        try:
+            result: Written | Found | Exception = self._write(subject, row, expect)
+        except UnknownRowVersion as error:
+            result = error
+        asyncio.get_running_loop().call_soon(told, result)
+
     async def write(self, subject: str, row: Row, expect: int) -> Written | Found:
+        return await write_and_wait(self, subject, row, expect)
+
+    def _write(self, subject: str, row: Row, expect: int) -> Written | Found:
         payload = encode_row(row)
         revision, stands = self._rows.get(subject, (0, b""))
         if revision == expect:

@@ -9,8 +9,9 @@ import logging
 
 import msgspec
 
+from fencepost.pool.case import Done
 from fencepost.pool.deliveries import ACK, TERM, later, settle_together
-from fencepost.pool.drive import OTHER_RELEASE_MS, Done, Driver
+from fencepost.pool.drive import OTHER_RELEASE_MS, Driver
 from fencepost.pool.leases import IN_PROGRESS
 from fencepost.pool.pauses import Pauses
 from fencepost.pool.seams import Seams

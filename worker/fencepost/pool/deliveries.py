@@ -6,9 +6,14 @@ when some row has to wait; and when another worker owns a row, nothing is said a
 
 import logging
 from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 
 from fencepost.app import Fencepost
-from fencepost.pool.drive import Done, Driver
+from fencepost.handler import Handler
+from fencepost.pool.case import Done
+from fencepost.pool.drive import Driver
+from fencepost.pool.intake import Intake
 from fencepost.pool.pauses import Pauses
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.seams import Seams
@@ -17,6 +22,7 @@ from fencepost.ports import Broker, Delivery
 from fencepost_policies.plan import Settlement
 from fencepost_schemas.event import BadEvent, ClassifiedEvent, event_of
 from fencepost_schemas.question import Held, Ruling
+from fencepost_schemas.row import State
 from fencepost_schemas.subject import BadSubject, Subjects, slug
 
 log = logging.getLogger("fencepost.pool")
@@ -46,22 +52,38 @@ class Deliveries:
         self._seams = seams
         self._pauses = pauses
 
-    async def work_on(self, message: Delivery) -> None:
-        """See one delivery through, and settle it."""
-        headers = message.headers
+    def begin(self, intake: Intake, message: Delivery) -> None:
+        """Begin to see one delivery through; the intake settles it once that is done."""
         try:
             event = self._event_of(message)
         except BadEvent as error:
             log.error("%s: %s; it is taken out of the stream", message.subject, error)
-            await self._connection.settle(message, TERM)
+            intake.settle(message, TERM)
             return
         handlers = self._app.handlers_for(event)
         if not handlers:
             self._count_unmatched(event.type)
-            await self._connection.settle(message, ACK)
+            intake.settle(message, ACK)
             return
+        name = handlers[0].name
+        carrier = Held(message.subject, message.headers, message.payload, self._app.name, name)
+        plain = len(handlers) == 1 and not self._pauses.is_paused(name)
+        ruled = self._rulings.without_asking(event) if plain else None
+        if ruled is None:
+            intake.spawn(partial(self._work_on, message, event, carrier, handlers))
+            return
+        work = make_work(handlers[0], event, carrier, ruled, self._subjects, message.reply)
+        self._driver.begin(work, ruled, Parcel(self, intake, message, work, ruled))
+
+    async def _work_on(
+        self,
+        message: Delivery,
+        event: ClassifiedEvent,
+        carrier: Held,
+        handlers: Sequence[Handler],
+    ) -> None:
+        """See one delivery through that asks for more than its handler's row."""
         ruled = await self._rulings.of(event)
-        carrier = Held(message.subject, dict(headers), message.payload, self._app.name, "")
         works = [
             make_work(handler, event, carrier, ruled, self._subjects, message.reply)
             for handler in handlers
@@ -101,8 +123,27 @@ class Deliveries:
         paused = await self._pauses.arrived(work)
         if paused is not None:
             return paused
-        done = await self._driver.arrived(work, ruled)
-        await self._pauses.came_out(work, done)
+        return await self._see_out(work, ruled, again, await self._driver.arrived(work, ruled))
+
+    def came_out(self, parcel: "Parcel", done: Done) -> None:
+        """Settle a delivery whose work is through, or see out what is left to do about it."""
+        if done.held or (done.row is not None and done.row.state is State.IN_DOUBT):
+            parcel.intake.spawn(partial(self._see_parcel_out, parcel, done))
+            return
+        self._pauses.count(parcel.work, done)
+        parcel.intake.settle(parcel.message, settle_together([done]))
+
+    async def _see_parcel_out(self, parcel: "Parcel", done: Done) -> None:
+        message = parcel.message
+        done = await self._see_out(parcel.work, parcel.ruled, message.again, done)
+        word = settle_together([done])
+        if word is not None:
+            await self._connection.settle(message, word)
+
+    async def _see_out(self, work: Work, ruled: Ruled, again: bool, done: Done) -> Done:
+        """Do what a ruling, or one doubt too many, asks for behind the row."""
+        if self._pauses.count(work, done) and done.row is not None:
+            await self._pauses.pause(work, done.row)
         if done.held:
             ruled_now = await self._rulings.of(work.event)
             overlooked = ruled_now.ruling is not ruled.ruling
@@ -120,6 +161,27 @@ class Deliveries:
         if not self.unmatched[name]:
             log.info("no handler takes events of type %r; they are passed over", name)
         self.unmatched[name] += 1
+
+
+class Parcel:
+    """A delivery that asks for no more than its handler's row: the ending of that piece of work."""
+
+    __slots__ = ("deliveries", "intake", "message", "ruled", "work")
+
+    def __init__(
+        self, deliveries: Deliveries, intake: Intake, message: Delivery, work: Work, ruled: Ruled
+    ) -> None:
+        self.deliveries = deliveries
+        self.intake = intake
+        self.message = message
+        self.work = work
+        self.ruled = ruled
+
+    def ended(self, done: Done) -> None:
+        self.deliveries.came_out(self, done)
+
+    def failed(self, error: BaseException) -> None:
+        self.intake.failed(error)
 
 
 def settle_together(done: list[Done]) -> bytes | None:

@@ -2,44 +2,44 @@
 
 Whatever happened comes back as the next input of `step`, until a plan settles. Two pieces of work
 on the same row follow one another in a process; between processes the ledger decides.
+
+What only has to wait for the ledger has no task meanwhile: a thousand of them wait as a thousand
+small objects, and are told together. A task is made for what may take its own time: a handler, a
+checker, the desk.
 """
 
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable
-
-import msgspec
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
 
 from fencepost.app import Fencepost
 from fencepost.handler import Handler
 from fencepost.pool.ask import Desk
-from fencepost.pool.barrier import Barrier, Superseded
+from fencepost.pool.barrier import Superseded
+from fencepost.pool.case import Awaited, Case, Done, Ending
 from fencepost.pool.clock import BrokerClock
 from fencepost.pool.emit import Emissions
 from fencepost.pool.leases import Leases, Running
-from fencepost.pool.limits import Limits
-from fencepost.pool.run import Attempt, run_handler
+from fencepost.pool.run import Attempts
 from fencepost.pool.verify import ask_checker
-from fencepost.pool.work import Ruled, Work, arrival, row_subject
-from fencepost.ports import Found, Ledger, World
+from fencepost.pool.work import Ruled, Work, arrival, row_subject, shown
+from fencepost.ports import Found, Ledger, World, Written
 from fencepost.settings import Pool
 from fencepost_policies.ledger import step
 from fencepost_policies.plan import (
     Answered,
     Arrived,
     AtBarrier,
-    Finished,
-    Given,
     Notice,
-    Outcome,
-    Plan,
     Settlement,
     Start,
     Terms,
     Verified,
 )
-from fencepost_schemas.row import Row, State, UnknownRowVersion
+from fencepost_schemas.row import State, UnknownRowVersion
 from fencepost_schemas.subject import Subjects
 
 log = logging.getLogger("fencepost.pool")
@@ -47,27 +47,6 @@ log = logging.getLogger("fencepost.pool")
 S_TO_MS = 1000
 OTHER_RELEASE_MS = 30_000
 """Before what only another release knows is looked at again; its workers may be quicker."""
-
-
-class Done(msgspec.Struct, frozen=True):
-    """How one piece of work settles, and the row that says so (None where there is none).
-
-    `held` says that its event was put under the question of its seam, `written` that the row was
-    written on the way here.
-    """
-
-    settlement: Settlement
-    delay_ms: int = 0
-    row: Row | None = None
-    held: bool = False
-    written: bool = False
-
-
-class _Queue(msgspec.Struct):
-    """Who is at one row in this process, one after the other."""
-
-    lock: asyncio.Lock
-    length: int = 0
 
 
 class Driver:
@@ -87,19 +66,22 @@ class Driver:
     ) -> None:
         self._app = app
         self._ledger = ledger
-        self._leases = leases
         self._desk = desk
-        self._emissions = emissions
         self._subjects = subjects
-        self._pool = pool
         self._clock = clock
-        self._world = world
         self._owner = owner
+        self._loop = asyncio.get_running_loop()
         self._session = world.random_name(16)
-        self._attempts = itertools.count(1)
+        self._claims = itertools.count(1)
         self._reached = reached
-        self._limits = Limits(pool)
-        self._queues: dict[str, _Queue] = {}
+        self._attempts = Attempts(leases, emissions, pool, clock, world, self._enter)
+        self._handler_timeout_s = pool.handler_timeout_s
+        self._lease_ms = int(pool.lease_s * S_TO_MS)
+        self._timeout_ms = int(pool.handler_timeout_s * S_TO_MS)
+        self._lines: dict[str, list[Case]] = {}
+        """Who waits here behind the one that is at a row now."""
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
         self._terms = {
             handler.name: Terms(
                 attempts_max=handler.attempts_max,
@@ -115,124 +97,168 @@ class Driver:
     def start(self, handler: Handler) -> Start:
         """Return a fresh offer to run this handler."""
         return Start(
-            claim=f"{self._session}-{next(self._attempts)}",
+            claim=f"{self._session}-{next(self._claims)}",
             owner=self._owner,
-            lease_ms=int(self._pool.lease_s * S_TO_MS),
-            timeout_ms=int(self._pool.handler_timeout_s * S_TO_MS),
+            lease_ms=self._lease_ms,
+            timeout_ms=self._timeout_ms,
             terms=self._terms[handler.name],
         )
 
     async def arrived(self, work: Work, ruled: Ruled) -> Done:
         """Bring an event to its handler's ledger row and see it through."""
-        return await self._drive(work, arrival(work, ruled, self.start(work.handler)))
+        awaited = Awaited()
+        self.begin(work, ruled, awaited)
+        return await awaited.out()
 
     async def answered(self, work: Work, answered: Answered) -> Done:
         """Bring an answer to the row that waits for it."""
-        return await self._drive(work, answered)
+        awaited = Awaited()
+        self._line_up(Case(work, answered, awaited))
+        return await awaited.out()
 
     async def stands(self, work: Work) -> bool:
         """Return True if there is a row for this work."""
         return (await self._ledger.read(work.row_subject)).row is not None
 
-    async def _drive(self, work: Work, given: Given) -> Done:
-        queue = self._queues.get(work.row_subject)
-        if queue is None:
-            queue = self._queues[work.row_subject] = _Queue(asyncio.Lock())
-        queue.length += 1
+    def begin(self, work: Work, ruled: Ruled, ending: Ending) -> None:
+        """Bring an event to its row, and tell `ending` how it came out; never before it returns."""
+        self._line_up(Case(work, arrival(work, ruled, self.start(work.handler)), ending))
+
+    def close(self) -> None:
+        """Begin nothing more: what runs is about to be cancelled."""
+        self._closed = True
+
+    # --- one after the other at a row
+    def _line_up(self, case: Case) -> None:
+        line = self._lines.get(case.work.row_subject)
+        if line is not None:
+            line.append(case)
+            return
+        self._lines[case.work.row_subject] = []
+        self._go(case)
+
+    def _go(self, case: Case) -> None:
+        if isinstance(case.given, Answered):
+            self._spawn(case, self._look)  # an answer is about a row that stands
+        else:
+            try:
+                self._advance(case)
+            except Exception as error:
+                self._fail(case, error)
+
+    def _leave(self, case: Case) -> None:
+        line = self._lines.pop(case.work.row_subject)
+        if line and not self._closed:
+            follower = line.pop(0)
+            self._lines[case.work.row_subject] = line
+            self._loop.call_soon(self._go, follower)
+
+    # --- a step, and what it asks for
+    def _advance(self, case: Case) -> None:
+        """Hear what is to be done, and begin it with the row."""
+        plan = case.plan = step(case.row, case.given, self._clock.now_ms())
+        row = plan.write
+        if row is None:
+            self._carry_on(case)
+        elif row.state is State.CONFLICT:
+            # A conflict is recorded beside the row it conflicts with; once is enough.
+            subject = row_subject(self._subjects, row.handler, row.namespace, row.key)
+            self._ledger.submit(subject, row, 0, partial(self._told, case))
+        else:
+            subject = case.work.row_subject
+            self._ledger.submit(subject, row, case.revision, partial(self._told, case))
+
+    def _told(self, case: Case, result: Written | Found | Exception) -> None:
         try:
-            async with queue.lock:
-                return await self._see_through(work, given)
-        except UnknownRowVersion as error:
-            log.warning("%s: %s", work.handler.name, error)
-            return Done(Settlement.LATER, OTHER_RELEASE_MS)
-        finally:
-            queue.length -= 1
-            if not queue.length:
-                del self._queues[work.row_subject]
+            self._hear(case, result)
+        except Exception as error:
+            self._fail(case, error)
 
-    async def _see_through(self, work: Work, given: Given) -> Done:
-        """Step, carry out the plan, and step again with what came of it, until it settles."""
-        # An event's row is taken for absent, and found by the insert that fails. An answer is
-        # about a row that stands.
-        found = Found(None, 0)
-        if isinstance(given, Answered):
-            found = await self._ledger.read(work.row_subject)
-        row, revision = found.row, found.revision
-        trace = ""
-        while True:
-            plan = step(row, given, self._clock.now_ms())
-            if plan.write is not None:
-                written = await self._write(work, plan.write, revision)
-                if isinstance(written, Found):
-                    row, revision = written.row, written.revision
-                    continue
-                if written is not None:
-                    row, revision = plan.write, written
-                self._reached("written")
-            if plan.run:
-                assert row is not None
-                given, row, revision = await self._run(work, row, revision)
-                trace = given.trace
-                self._reached("ran")
-                continue
-            if plan.verify:
-                assert row is not None
-                given = await self._verify(work, row, given)
-                self._reached("verified")
-                continue
-            row = plan.write if plan.write is not None else row
-            return await self._settle(work, plan, row, trace)
+    def _hear(self, case: Case, result: Written | Found | Exception) -> None:
+        """Go on with the row that was written, or step again with the one that stands there."""
+        if isinstance(result, Exception):
+            raise result
+        beside = case.plan.write is not None and case.plan.write.state is State.CONFLICT
+        if not beside:
+            if isinstance(result, Found):
+                case.row, case.revision = result.row, result.revision
+                self._advance(case)
+                return
+            case.row, case.revision = case.plan.write, result.revision
+        self._reached("written")
+        self._carry_on(case)
 
-    async def _run(self, work: Work, row: Row, revision: int) -> tuple[Finished, Row, int]:
-        """Run the handler; return how it ended, and the row as it stands by then.
+    def _carry_on(self, case: Case) -> None:
+        """Do what the plan asks for behind its write."""
+        plan = case.plan
+        if plan.run:
+            self._spawn(case, self._run)
+        elif plan.verify:
+            self._spawn(case, self._verify)
+        elif plan.publish:
+            self._spawn(case, self._publish)
+        else:
+            self._end(case)
 
-        Not where its lease was over before it could begin: the broker may have said so late that
-        the claim was taken. The quarantine, behind which an answer may have the handler run again,
-        covers a start within the lease and no later one.
-        """
-        terms = self._terms[work.handler.name]
-        if self._clock.now_ms() >= row.lease_until_ms:
-            late = Finished(row.claim, Outcome.NOT_APPLIED, error="claimed too late to begin")
-            return msgspec.structs.replace(late, terms=terms), row, revision
-        limit_ms = self._clock.now_ms() + int(self._pool.handler_timeout_s * S_TO_MS)
-        running = Running(
-            work.row_subject,
-            row,
-            revision,
-            until_ms=None if work.handler.threaded else limit_ms,
-            reply=work.reply,
-            shown=f"{work.handler.name} at {work.event.position!r} of {work.event.source}",
+    def _end(self, case: Case) -> None:
+        plan = case.plan
+        if plan.note:
+            log.info("%s: %r: %s", case.work.handler.name, case.work.event.position, plan.note)
+        self._reached("published")
+        row, written = case.row, False
+        if plan.write is not None:
+            row, written = plan.write, True
+        case.ending.ended(
+            Done(plan.settle, plan.delay_ms, row, Notice.HOLD in plan.publish, written)
         )
+        self._leave(case)
 
-        async def enter() -> None:
-            await self._enter(work, running)
+    def _fail(self, case: Case, error: BaseException) -> None:
+        self._leave(case)
+        if isinstance(error, UnknownRowVersion):
+            log.warning("%s: %s", case.work.handler.name, error)
+            case.ending.ended(Done(Settlement.LATER, OTHER_RELEASE_MS))
+        else:
+            case.ending.failed(error)
 
-        barrier = Barrier(enter) if work.handler.barrier else None
-        attempt = Attempt(
-            work,
-            row,
-            running,
-            barrier,
-            self._emissions.of(work),
-            lambda: self._lease_left_s(running),
-        )
-        self._leases.watch(running)
+    # --- what takes its own time
+    def _spawn(self, case: Case, doing: Callable[[Case], Coroutine[Any, Any, None]]) -> None:
+        case.task = self._loop.create_task(self._see_to(case, doing), name=shown(case.work))
+        self.tasks.add(case.task)
+
+    async def _see_to(self, case: Case, doing: Callable[[Case], Coroutine[Any, Any, None]]) -> None:
+        task = case.task
         try:
-            finished = await run_handler(attempt, self._pool, self._world, self._limits)
+            await doing(case)
+        except BaseException as error:  # whatever it is, somebody waits to hear of it
+            self._fail(case, error)
+            if isinstance(error, asyncio.CancelledError):
+                raise
         finally:
-            self._leases.end(running)
-        return msgspec.structs.replace(finished, terms=terms), *running.stands
+            assert task is not None
+            self.tasks.discard(task)
 
-    def _lease_left_s(self, running: Running) -> float:
-        return (running.lease_until_ms - self._clock.now_ms()) / S_TO_MS
+    async def _look(self, case: Case) -> None:
+        found = await self._ledger.read(case.work.row_subject)
+        case.row, case.revision = found.row, found.revision
+        self._advance(case)
+
+    async def _run(self, case: Case) -> None:
+        assert case.row is not None
+        terms = self._terms[case.work.handler.name]
+        finished, case.row, case.revision = await self._attempts.run(
+            case.work, case.row, case.revision, terms
+        )
+        case.given, case.trace = finished, finished.trace
+        self._reached("ran")
+        self._advance(case)
 
     async def _enter(self, work: Work, running: Running) -> None:
         """Let an attempt through its barrier: durably started, and within its lease."""
         row, revision = running.stands
         self._reached("at_barrier")
         while True:
-            now_ms = self._clock.now_ms()
-            plan = step(row, AtBarrier(running.claim), now_ms)
+            plan = step(row, AtBarrier(running.claim), self._clock.now_ms())
             if plan.write is None:
                 raise Superseded("another worker has taken it over")
             written = await self._ledger.write(work.row_subject, plan.write, revision)
@@ -244,33 +270,24 @@ class Driver:
             running.stands = (plan.write, written.revision)
             break
         self._reached("entered")
-        if self._lease_left_s(running) <= 0:
+        if self._clock.now_ms() >= running.lease_until_ms:
             raise Superseded("its lease was over at the barrier")
 
-    async def _verify(self, work: Work, row: Row, given: Given) -> Verified:
+    async def _verify(self, case: Case) -> None:
         """Ask the handler's checker whether the attempt in question had its effect."""
+        assert case.row is not None
+        work, given = case.work, case.given
         start = given.start if isinstance(given, Arrived | Answered) else self.start(work.handler)
         checker = self._app.checkers[work.handler.name]
-        happened, error = await ask_checker(checker, work, row, self._pool.handler_timeout_s)
-        return Verified(row.claim, happened, start, error)
+        happened, error = await ask_checker(checker, work, case.row, self._handler_timeout_s)
+        case.given = Verified(case.row.claim, happened, start, error)
+        self._reached("verified")
+        self._advance(case)
 
-    async def _write(self, work: Work, row: Row, revision: int) -> int | Found | None:
-        """Return the new revision, what stands instead, or None for a record beside the row."""
-        if row.state is State.CONFLICT:
-            # A conflict is recorded beside the row it conflicts with; once is enough.
-            subject = row_subject(self._subjects, row.handler, row.namespace, row.key)
-            await self._ledger.write(subject, row, 0)
-            return None
-        result = await self._ledger.write(work.row_subject, row, revision)
-        return result if isinstance(result, Found) else result.revision
-
-    async def _settle(self, work: Work, plan: Plan, row: Row | None, trace: str) -> Done:
+    async def _publish(self, case: Case) -> None:
         now_ms = self._clock.now_ms()
-        for notice in plan.publish:
-            assert row is not None, "a notice is about a row"
-            await self._desk.publish(notice, work, row, now_ms, trace)
-        if plan.note:
-            log.info("%s: %r: %s", work.handler.name, work.event.position, plan.note)
-        self._reached("published")
-        held, written = Notice.HOLD in plan.publish, plan.write is not None
-        return Done(plan.settle, plan.delay_ms, row, held, written)
+        row = case.plan.write if case.plan.write is not None else case.row
+        assert row is not None, "a notice is about a row"
+        for notice in case.plan.publish:
+            await self._desk.publish(notice, case.work, row, now_ms, case.trace)
+        self._end(case)

@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 
 import msgspec
 
@@ -18,10 +20,21 @@ PENDING_MAX = 20_000
 """Unacked messages of one app, over all its workers; each slot and each delayed retry takes one."""
 
 WorkOn = Callable[[Delivery], Coroutine[None, None, None]]
+Begin = Callable[["Intake", Delivery], None]
+"""Begins to see to a message, and tells the intake once it is through."""
+
+
+def in_a_task(work_on: WorkOn) -> Begin:
+    """Return what sees to each message in a task of its own, which settles it too."""
+
+    def begin(intake: "Intake", message: Delivery) -> None:
+        intake.spawn(partial(work_on, message))
+
+    return begin
 
 
 class Feed(msgspec.Struct, frozen=True):
-    """One consumer of an app: what it takes, how many at once, and what works on a message.
+    """One consumer of an app: what it takes, how many at once, and what sees to a message.
 
     `suffix` is behind the app's name in the consumer's. `from_now` passes over what was there
     before the consumer was.
@@ -31,27 +44,29 @@ class Feed(msgspec.Struct, frozen=True):
     suffix: str
     subjects: tuple[str, ...]
     slots: int
-    work_on: WorkOn
+    begin: Begin
     from_now: bool = False
 
 
 class Intake:
-    """Keeps a number of slots busy with the messages of one consumer."""
+    """Keeps a number of slots busy with the messages of one consumer.
+
+    A message has its slot until it is settled, or until the task that sees to it has ended.
+    """
 
     def __init__(
-        self,
-        connection: Broker,
-        stream: str,
-        consumer: str,
-        slots: int,
-        work_on: WorkOn,
+        self, connection: Broker, stream: str, consumer: str, slots: int, begin: Begin
     ) -> None:
-        self.running: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.taken = 0
         self.puller = connection.puller(stream, consumer, self._take)
+        self._connection = connection
         self._slots = slots
-        self._work_on = work_on
+        self._begin = begin
         self._freed = asyncio.Event()
         self._failed: BaseException | None = None
+        self._words: deque[tuple[Delivery, bytes]] = deque()
+        self._saying = False
 
     async def run(self) -> None:
         """Ask for as many messages as slots are free, for ever; raise what the work raises."""
@@ -63,7 +78,7 @@ class Intake:
                 if self.puller.gone.is_set():
                     raise NotFine("the consumer is gone: start the worker again")
                 self._freed.clear()
-                await self.puller.want(self._slots - len(self.running))
+                await self.puller.want(self._slots - self.taken)
                 # Look after the puller even when nothing comes.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_S):
@@ -71,26 +86,76 @@ class Intake:
         finally:
             await self.puller.close()
 
-    def _take(self, message: Delivery) -> None:
-        self.running.add(asyncio.create_task(self._see_to(message)))
+    async def emptied(self) -> None:
+        """Return once no slot is taken."""
+        while self.taken:
+            self._freed.clear()
+            await self._freed.wait()
 
-    async def _see_to(self, message: Delivery) -> None:
-        try:
-            await self._work_on(message)
-        except Denied as error:
-            self._failed = error
-        except (Unreachable, NotFine) as error:
+    # --- how a message comes out
+    def settle(self, message: Delivery, word: bytes | None) -> None:
+        """Say the word about a message to the broker, None for nothing, and free its slot."""
+        if word is None:
+            self._free()
+            return
+        self._words.append((message, word))
+        if not self._saying:
+            self._saying = True
+            self._start(self._say())
+
+    def failed(self, error: BaseException) -> None:
+        """Free the slot of a message that could not be dealt with. It comes again."""
+        if isinstance(error, Unreachable | NotFine) and not isinstance(error, Denied):
             # One event that cannot be dealt with must not stop all others.
             log.error("%s; the event comes again", error)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # whatever it is, the worker ends with it
-            self._failed = error
+        elif not isinstance(error, asyncio.CancelledError):
+            self._failed = error  # whatever it is, the worker ends with it
+        self._free()
+
+    def spawn(self, see_to: Callable[[], Coroutine[None, None, None]]) -> None:
+        """See to a message in a task, at whose end its slot is free."""
+        self._start(self._see_to(see_to))
+
+    # --- inside
+    def _take(self, message: Delivery) -> None:
+        self.taken += 1
+        try:
+            self._begin(self, message)
+        except Exception as error:
+            self.failed(error)
+
+    def _free(self) -> None:
+        self.taken -= 1
+        self._freed.set()
+
+    async def _see_to(self, see_to: Callable[[], Coroutine[None, None, None]]) -> None:
+        try:
+            await see_to()
+        except BaseException as error:
+            self.failed(error)
+            if isinstance(error, asyncio.CancelledError):
+                raise
+        else:
+            self._free()
+
+    async def _say(self) -> None:
+        """Send the words that wait, and free a slot for each."""
+        try:
+            while self._words:
+                message, word = self._words.popleft()
+                try:
+                    await self._connection.settle(message, word)
+                except Exception as error:
+                    self.failed(error)
+                else:
+                    self._free()
         finally:
-            task = asyncio.current_task()
-            assert task is not None
-            self.running.discard(task)
-            self._freed.set()
+            self._saying = False
+
+    def _start(self, made: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(made)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
 
 async def open_intakes(
@@ -109,5 +174,5 @@ async def open_intakes(
             feed.from_now,
         )
         await connection.ensure_consumer(plan)
-        intakes.append(Intake(connection, feed.stream, plan.name, feed.slots, feed.work_on))
+        intakes.append(Intake(connection, feed.stream, plan.name, feed.slots, feed.begin))
     return intakes

@@ -33,6 +33,8 @@ class Running:
     (None: for as long as it runs), and whoever delivered the event is told so at `reply`.
     """
 
+    __slots__ = ("claim", "reply", "shown", "stands", "subject", "until_ms")
+
     def __init__(
         self,
         subject: str,

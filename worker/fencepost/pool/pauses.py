@@ -12,7 +12,8 @@ import msgspec
 
 from fencepost.errors import Unreachable
 from fencepost.pool.ask import Desk
-from fencepost.pool.drive import Done, Driver
+from fencepost.pool.case import Done
+from fencepost.pool.drive import Driver
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.seams import Seams
 from fencepost.pool.work import Work
@@ -20,7 +21,7 @@ from fencepost.ports import Broker
 from fencepost_policies.plan import Settlement
 from fencepost_schemas.limits import DOUBTS_IN_A_ROW_MAX
 from fencepost_schemas.question import Held, Question, QuestionKind
-from fencepost_schemas.row import State
+from fencepost_schemas.row import Row, State
 from fencepost_schemas.subject import ANSWERS, QUESTIONS, Subjects, app_source
 
 log = logging.getLogger("fencepost.pool")
@@ -74,6 +75,9 @@ class Pauses:
             log.info("%s: goes on", handler)
         self._open = found
 
+    def is_paused(self, handler: str) -> bool:
+        return handler in self._open
+
     async def arrived(self, work: Work) -> Done | None:
         """Hold an event whose handler is paused; return None where it is not.
 
@@ -90,20 +94,24 @@ class Pauses:
         place = self._desk.place_under(self._source, question, work)
         return await self.carry_out(place, work.carrier, work.reply)
 
-    async def came_out(self, work: Work, done: Done) -> None:
-        """Count doubts in a row, and pause the handler at the last one that is taken."""
+    def count(self, work: Work, done: Done) -> bool:
+        """Count doubts in a row; return True for the last one that is taken."""
         name = work.handler.name
         if done.row is None or not done.written:
-            return
+            return False
         if done.row.state is not State.IN_DOUBT:
             self._in_a_row[name] = 0
-            return
+            return False
         self._in_a_row[name] += 1
         if self._in_a_row[name] < DOUBTS_IN_A_ROW_MAX or name in self._open:
-            return
+            return False
         self._in_a_row[name] = 0
-        self._open[name] = await self._desk.ask_pause(
-            self._source, work, done.row, done.row.changed_ms
+        return True
+
+    async def pause(self, work: Work, doubtful: Row) -> None:
+        """Pause the handler of this work, and ask about it."""
+        self._open[work.handler.name] = await self._desk.ask_pause(
+            self._source, work, doubtful, doubtful.changed_ms
         )
 
     async def carry_out(self, subject: str, held: Held, reply: str) -> Done:

@@ -8,9 +8,10 @@ import logging
 
 import msgspec
 
+from fencepost.pool.case import Done
 from fencepost.pool.clock import BrokerClock
 from fencepost.pool.deliveries import TERM, Deliveries, later, settle_together
-from fencepost.pool.drive import OTHER_RELEASE_MS, Done
+from fencepost.pool.drive import OTHER_RELEASE_MS
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.seams import Seams
 from fencepost.ports import Broker, Delivery

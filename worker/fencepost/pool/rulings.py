@@ -25,10 +25,15 @@ class Rulings:
         self._answers: dict[tuple[str, str], Answer] = {}
         self._records: dict[tuple[str, str], EpochRecord] = {}
 
+    def without_asking(self, event: ClassifiedEvent) -> Ruled | None:
+        """Return what holds for the generation of this event where nobody can have ruled on it."""
+        return None if event.standing.tainted else Ruled(None, event.generation)
+
     async def of(self, event: ClassifiedEvent) -> Ruled:
         """Return what holds for the generation of this event."""
-        if not event.standing.tainted:
-            return Ruled(None, event.generation)
+        unasked = self.without_asking(event)
+        if unasked is not None:
+            return unasked
         answer = await self._answer(event.source, event.generation)
         if answer is None:
             return Ruled(

@@ -1,4 +1,4 @@
-"""Run one handler once, and say how it ended in one of four words."""
+"""Run handlers: each attempt under its limits and its lease, and its end said in four words."""
 
 import asyncio
 import contextlib
@@ -7,89 +7,161 @@ import hashlib
 import logging
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from functools import partial
+from typing import Any
 
 import msgspec
 from opentelemetry.trace import Span
 
-from fencepost.emitting import Emitter
 from fencepost.handler import Context, NotApplied, OpenGate, Reject, Retry
 from fencepost.pool.barrier import Barrier, Side, Superseded
-from fencepost.pool.leases import Running
+from fencepost.pool.clock import BrokerClock
+from fencepost.pool.emit import Emissions
+from fencepost.pool.leases import Leases, Running
 from fencepost.pool.limits import Limit, Limits
-from fencepost.pool.work import Work
+from fencepost.pool.work import Work, shown
 from fencepost.ports import World
 from fencepost.settings import Pool
 from fencepost.telemetry import PROCESS, remote_context, traced, tracer
-from fencepost_policies.plan import Finished, Outcome
+from fencepost_policies.plan import Finished, Outcome, Terms
 from fencepost_policies.retry import wait_bounds
 from fencepost_schemas.row import Row
 
 log = logging.getLogger("fencepost.pool")
 
+S_TO_MS = 1000
 TRACE_CHARS_MAX = 2_000
 """The end of a traceback, which is where it tells most."""
+TRACED_LOOK_MS = 1_000
+_OPEN = OpenGate()
+_NO_SPAN = contextlib.nullcontext()
+
+Enter = Callable[[Work, Running], Coroutine[Any, Any, None]]
+"""Lets an attempt through its barrier, or raises Superseded."""
 
 
-class Attempt(msgspec.Struct, frozen=True):
-    """What a handler is run with. `lease_left_s` tells how long its lease still holds."""
+class Attempts:
+    """What runs a handler of this process."""
 
-    work: Work
-    row: Row
-    running: Running
-    barrier: Barrier | None
-    emitter: Emitter
-    lease_left_s: Callable[[], float]
+    def __init__(
+        self,
+        leases: Leases,
+        emissions: Emissions,
+        pool: Pool,
+        clock: BrokerClock,
+        world: World,
+        enter: Enter,
+    ) -> None:
+        self._leases = leases
+        self._emissions = emissions
+        self._pool = pool
+        self._clock = clock
+        self._world = world
+        self._enter = enter
+        self._limits = Limits(pool)
+        self._traced = False
+        self._look_at_ms = 0
+        self._timeout_ms = int(pool.handler_timeout_s * S_TO_MS)
 
+    async def run(
+        self, work: Work, row: Row, revision: int, terms: Terms
+    ) -> tuple[Finished, Row, int]:
+        """Run the handler; return how it ended, and the row as it stands by then.
 
-async def run_handler(attempt: Attempt, pool: Pool, world: World, limits: Limits) -> Finished:
-    """Call the handler under its limits and return what became of it.
+        Not where its lease was over before it could begin: the broker may have said so late that
+        the claim was taken. The quarantine, behind which an answer may have the handler run again,
+        covers a start within the lease and no later one.
 
-    Anything that the handler does not say is unknown: an exception, or the end of its time, may
-    have come after the effect. Only a barrier knows better.
-    """
-    work, row = attempt.work, attempt.row
-    _name_task(attempt.running.shown)
-    limit = Limit(attempt.lease_left_s)
-    with _span(work, row, work.carrier.headers) if traced() else contextlib.nullcontext():
+        Anything that the handler does not say is unknown: an exception, or the end of its time, may
+        have come after the effect. Only a barrier knows better.
+        """
+        now_ms = self._clock.now_ms()
+        if now_ms >= row.lease_until_ms:
+            late = "claimed too late to begin"
+            return Finished(row.claim, Outcome.NOT_APPLIED, error=late, terms=terms), row, revision
+        running = Running(
+            work.row_subject,
+            row,
+            revision,
+            until_ms=None if work.handler.threaded else now_ms + self._timeout_ms,
+            reply=work.reply,
+            shown=shown(work),
+        )
+        barrier = None
+        if work.handler.barrier:
+            barrier = Barrier(partial(self._enter, work, running))
+        limit = Limit(partial(self._lease_left_s, running))
+        self._leases.watch(running)
         try:
-            result = await _call(attempt, limits, limit)
+            with _span(work, row, work.carrier.headers) if self._is_traced(now_ms) else _NO_SPAN:
+                finished = await self._finished(work, row, barrier, limit, terms)
+        finally:
+            self._leases.end(running)
+        return finished, *running.stands
+
+    async def _finished(
+        self, work: Work, row: Row, barrier: Barrier | None, limit: Limit, terms: Terms
+    ) -> Finished:
+        try:
+            result = await self._call(work, row, barrier, limit)
         except Superseded as over:
-            return Finished(row.claim, Outcome.NOT_APPLIED, error=str(over))
+            return Finished(row.claim, Outcome.NOT_APPLIED, error=str(over), terms=terms)
         except (Exception, asyncio.CancelledError) as error:  # whatever a handler may raise
             if _stopped(error):
                 raise
             bounds = wait_bounds(
-                row.attempt, first_s=pool.retry_first_s, longest_s=pool.retry_longest_s
+                row.attempt,
+                first_s=self._pool.retry_first_s,
+                longest_s=self._pool.retry_longest_s,
             )
-            return _ended(attempt, error, limit.text, int(world.draw_s(bounds) * 1000))
-    return Finished(row.claim, Outcome.APPLIED, result_digest=_digest(result))
+            retry_ms = int(self._world.draw_s(bounds) * S_TO_MS)
+            ended = _ended(work.handler.name, row.claim, barrier, error, limit.text, retry_ms)
+            return msgspec.structs.replace(ended, terms=terms)
+        return Finished(row.claim, Outcome.APPLIED, _digest(result), terms=terms)
+
+    def _call(
+        self, work: Work, row: Row, barrier: Barrier | None, limit: Limit
+    ) -> Coroutine[Any, Any, object]:
+        """Return what to await for the handler's result."""
+        handler = work.handler
+        arguments = {}
+        if handler.context_parameter:
+            arguments[handler.context_parameter] = Context(
+                event=work.event,
+                handler=handler.name,
+                idempotency_key=work.row_subject.rsplit(".", 1)[1],
+                attempt=row.attempt,
+                gate=barrier if barrier is not None else _OPEN,
+                emitter=self._emissions.of(work),
+            )
+        if handler.threaded:
+            call = _in_thread(lambda: handler.function(work.payload, **arguments), handler.name)
+            return self._limits.wait_for_thread(call, handler.name)
+        made = handler.function(work.payload, **arguments)
+        assert asyncio.iscoroutine(made)
+        return self._limits.hold(made, limit)
+
+    def _is_traced(self, now_ms: int) -> bool:
+        """Look now and then whether somebody takes spans: to look costs more than to run."""
+        if now_ms >= self._look_at_ms:
+            self._traced = traced()
+            self._look_at_ms = now_ms + TRACED_LOOK_MS
+        return self._traced
+
+    def _lease_left_s(self, running: Running) -> float:
+        return (running.lease_until_ms - self._clock.now_ms()) / S_TO_MS
 
 
-async def _call(attempt: Attempt, limits: Limits, limit: Limit) -> object:
-    work, row = attempt.work, attempt.row
-    handler = work.handler
-    ctx = Context(
-        event=work.event,
-        handler=handler.name,
-        idempotency_key=work.row_subject.rsplit(".", 1)[1],
-        attempt=row.attempt,
-        gate=attempt.barrier if attempt.barrier is not None else OpenGate(),
-        emitter=attempt.emitter,
-    )
-    arguments = {handler.context_parameter: ctx} if handler.context_parameter else {}
-    if handler.threaded:
-        call = _in_thread(lambda: handler.function(work.payload, **arguments), handler.name)
-        return await limits.wait_for_thread(call, handler.name)
-    made = handler.function(work.payload, **arguments)
-    assert asyncio.iscoroutine(made)
-    return await limits.hold(made, limit)
-
-
-def _ended(attempt: Attempt, error: BaseException, limit: str, retry_ms: int) -> Finished:
+def _ended(
+    name: str,
+    claim: str,
+    barrier: Barrier | None,
+    error: BaseException,
+    limit: str,
+    retry_ms: int,
+) -> Finished:
     """Say what it means that a handler ended with this error."""
-    claim, name = attempt.row.claim, attempt.work.handler.name
-    barrier = attempt.barrier
     text = limit or f"{type(error).__name__}: {error}"
     if barrier is not None and barrier.side is Side.BEHIND:
         log.error("%s: its effect happened, then: %s", name, text, exc_info=error)
@@ -98,7 +170,7 @@ def _ended(attempt: Attempt, error: BaseException, limit: str, retry_ms: int) ->
     if isinstance(error, Reject):
         outcome, text = Outcome.REJECTED, f"rejected: {error}"
     elif isinstance(error, Retry):
-        outcome, text, retry_ms = Outcome.NOT_APPLIED, str(error), int(error.after_s * 1000)
+        outcome, text, retry_ms = Outcome.NOT_APPLIED, str(error), int(error.after_s * S_TO_MS)
     elif isinstance(error, NotApplied):
         outcome, text = Outcome.NOT_APPLIED, f"not applied: {error}"
     elif not limit:
@@ -152,13 +224,6 @@ def _span(work: Work, row: Row, headers: Mapping[str, str]) -> Iterator[Span]:
         },
     ) as span:
         yield span
-
-
-def _name_task(shown: str) -> None:
-    """Have the task that runs the handler bear its name, for whoever looks what blocks the loop."""
-    task = asyncio.current_task()
-    if task is not None:
-        task.set_name(shown)
 
 
 def _stopped(error: BaseException) -> bool:

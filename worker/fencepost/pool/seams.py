@@ -4,7 +4,8 @@ import logging
 
 from fencepost.app import Fencepost
 from fencepost.pool.ask import Desk, held_subject
-from fencepost.pool.drive import OTHER_RELEASE_MS, Done, Driver
+from fencepost.pool.case import Done
+from fencepost.pool.drive import OTHER_RELEASE_MS, Driver
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.work import Ruled, Work, make_work
 from fencepost_policies.plan import Settlement

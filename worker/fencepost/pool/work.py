@@ -11,7 +11,7 @@ from fencepost_schemas.question import Held, Ruling
 from fencepost_schemas.subject import Subjects, digest_token
 
 
-class Ruled(msgspec.Struct, frozen=True):
+class Ruled(msgspec.Struct, frozen=True, gc=False):
     """What has been ruled on an event's generation, and the one that positions are counted in.
 
     The two differ where a person ruled that the stream simply went on: then an event that comes
@@ -23,7 +23,7 @@ class Ruled(msgspec.Struct, frozen=True):
     actor: str = ""
 
 
-class Work(msgspec.Struct, frozen=True):
+class Work(msgspec.Struct, frozen=True, gc=False):
     handler: Handler
     event: ClassifiedEvent
     carrier: Held
@@ -55,7 +55,7 @@ def make_work(
     return Work(
         handler=handler,
         event=event,
-        carrier=msgspec.structs.replace(carrier, handler=handler.name),
+        carrier=_carried_for(handler, carrier),
         key=key,
         row_subject=row_subject(subjects, handler.name, namespace_of(event), key.text),
         payload=payload,
@@ -86,6 +86,11 @@ def arrival(work: Work, ruled: Ruled, start: Start) -> Arrived:
     )
 
 
+def shown(work: Work) -> str:
+    """Return what this work is, in words for a person."""
+    return f"{work.handler.name} at {work.event.position!r} of {work.event.source}"
+
+
 def namespace_of(event: ClassifiedEvent) -> str:
     return event.namespace or event.source
 
@@ -93,6 +98,12 @@ def namespace_of(event: ClassifiedEvent) -> str:
 def row_subject(subjects: Subjects, handler: str, namespace: str, key: str) -> str:
     """Return the ledger subject of a key; the key itself never enters a subject."""
     return subjects.row(handler, namespace, digest_token(handler, namespace, key))
+
+
+def _carried_for(handler: Handler, carrier: Held) -> Held:
+    if carrier.handler == handler.name:
+        return carrier
+    return msgspec.structs.replace(carrier, handler=handler.name)
 
 
 def _decode(handler: Handler, event: ClassifiedEvent) -> tuple[object, str]:

@@ -17,7 +17,7 @@ from fencepost.pool.deliveries import Deliveries
 from fencepost.pool.drive import Driver
 from fencepost.pool.emit import Emissions
 from fencepost.pool.gaps import Gaps, check_reconciled
-from fencepost.pool.intake import Feed, Intake, open_intakes
+from fencepost.pool.intake import Feed, Intake, in_a_task, open_intakes
 from fencepost.pool.leases import Leases
 from fencepost.pool.pauses import Pauses
 from fencepost.pool.retries import Retries
@@ -81,11 +81,11 @@ async def run_worker(
     deliveries = Deliveries(app, connection, subjects, rulings, driver, seams, pauses)
     answers = Answers(connection, subjects, driver, seams, pauses)
     retries = Retries(connection, clock, rulings, deliveries, seams)
-    slots = settings.pool.slots
+    slots, parked = settings.pool.slots, subjects.retries_of(app.name)
     feeds = [
-        Feed(EVENTS, "", (subjects.events_of(),), slots, deliveries.work_on),
-        Feed(ANSWERS, "-answers", (subjects.answers(),), ANSWER_SLOTS, answers.work_on),
-        Feed(RETRIES, "-retries", (subjects.retries_of(app.name),), RETRY_SLOTS, retries.work_on),
+        Feed(EVENTS, "", (subjects.events_of(),), slots, deliveries.begin),
+        Feed(ANSWERS, "-answers", (subjects.answers(),), ANSWER_SLOTS, in_a_task(answers.work_on)),
+        Feed(RETRIES, "-retries", (parked,), RETRY_SLOTS, in_a_task(retries.work_on)),
         *_gap_feeds(Gaps(app, connection, subjects, deliveries), app, subjects),
     ]
     intakes = await open_intakes(settings, connection, app.name, feeds)
@@ -99,7 +99,9 @@ async def run_worker(
             await _until(stop, pulling, background)
             await _drain(intakes, settings.pool.drain_s)
         finally:
-            await _end([*background, *(task for one in intakes for task in one.running)])
+            driver.close()
+            tasks = [task for one in intakes for task in one.tasks]
+            await _end([*background, *tasks, *driver.tasks])
 
 
 def _gap_feeds(gaps: Gaps, app: Fencepost, subjects: Subjects) -> list[Feed]:
@@ -114,7 +116,7 @@ def _gap_feeds(gaps: Gaps, app: Fencepost, subjects: Subjects) -> list[Feed]:
             f"-gaps-{source}",
             (subjects.epochs_of(source),),
             GAP_SLOTS,
-            gaps.work_on,
+            in_a_task(gaps.work_on),
             from_now=True,
         )
         for source in app.reconcilers
@@ -150,13 +152,17 @@ async def _until(
 
 async def _drain(intakes: list[Intake], limit_s: float) -> None:
     """Let what runs come to its end; what does not in time is another worker's after its lease."""
-    running = [task for intake in intakes for task in intake.running]
-    if not running:
+    taken = sum(intake.taken for intake in intakes)
+    if not taken:
         return
-    log.info("stopping: %d still running, up to %g s", len(running), limit_s)
-    _, left = await asyncio.wait(running, timeout=limit_s)
-    if left:
-        log.warning("%d did not end in time; they will be in doubt or run again", len(left))
+    log.info("stopping: %d still running, up to %g s", taken, limit_s)
+    try:
+        async with asyncio.timeout(limit_s):
+            for intake in intakes:
+                await intake.emptied()
+    except TimeoutError:
+        left = sum(intake.taken for intake in intakes)
+        log.warning("%d did not end in time; they will be in doubt or run again", left)
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:
