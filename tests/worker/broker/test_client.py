@@ -50,7 +50,7 @@ async def sent(client: Noted, way: Any, *message: Any) -> bytes | type[Exception
     client.sent.clear()
     try:
         await way(*message)
-    except Exception as error:
+    except Exception as error:  # which one is what is compared
         return type(error)
     # Without a reply the library leaves two spaces, and it trims what whoever reads trims anyway.
     return b"".join(client.sent).replace(b"  ", b" ")

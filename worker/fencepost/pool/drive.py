@@ -143,7 +143,7 @@ class Driver:
         else:
             try:
                 self._advance(case)
-            except Exception as error:
+            except Exception as error:  # a fault of this program, which its worker has to hear of
                 self._fail(case, error)
 
     def _leave(self, case: Case) -> None:
@@ -171,7 +171,7 @@ class Driver:
     def _told(self, case: Case, result: Written | Found | Exception) -> None:
         try:
             self._hear(case, result)
-        except Exception as error:
+        except Exception as error:  # the ledger goes on telling others
             self._fail(case, error)
 
     def _hear(self, case: Case, result: Written | Found | Exception) -> None:

@@ -121,7 +121,7 @@ class Intake:
         self.taken += 1
         try:
             self._begin(self, message)
-        except Exception as error:
+        except Exception as error:  # whoever brings the messages has others to bring
             self.failed(error)
 
     def _free(self) -> None:
@@ -131,7 +131,7 @@ class Intake:
     async def _see_to(self, see_to: Callable[[], Coroutine[None, None, None]]) -> None:
         try:
             await see_to()
-        except BaseException as error:
+        except BaseException as error:  # whatever it is, the slot is free and the worker told
             self.failed(error)
             if isinstance(error, asyncio.CancelledError):
                 raise
@@ -145,7 +145,7 @@ class Intake:
                 message, word = self._words.popleft()
                 try:
                     await self._connection.settle(message, word)
-                except Exception as error:
+                except Exception as error:  # the other words wait to be said
                     self.failed(error)
                 else:
                     self._free()
