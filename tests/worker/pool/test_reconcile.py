@@ -18,6 +18,7 @@ from fencepost_schemas.verdict import gap_id
 from kit.gaps import (
     GAP,
     JOIN_GAP,
+    Refill,
     Refills,
     emit_missed,
     filled,
@@ -263,11 +264,11 @@ async def emit_otherwise(gap: Gap, ctx: Context) -> None:
 @pytest.mark.parametrize("refill", [emit_missed, emit_otherwise])
 @pytest.mark.parametrize("first", ["source", "reconciler"])
 async def test_a_task_that_comes_both_ways_is_applied_once(
-    broker: EmbeddedBroker, refill: object, first: str
+    broker: EmbeddedBroker, refill: Refill, first: str
 ) -> None:
     """In the same bytes or in others, whoever is first; and no conflict is made of it."""
     runs, refills = Runs(), Refills()
-    app = reconciling(app_with(runs), refills, refill)  # type: ignore[arg-type]
+    app = reconciling(app_with(runs), refills, refill)
     async with house(broker, SOURCE) as home:
         await begin(home, app)
         async with working(home, app):
