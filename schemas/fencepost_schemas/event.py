@@ -88,8 +88,14 @@ def _encode(value: str) -> str:
     return quote(value, safe=_SAFE, errors="surrogatepass")
 
 
-_encode_name = lru_cache(maxsize=NAMES_KNOWN_MAX)(_encode)
-"""For what is the same in many events."""
+_encoded = lru_cache(maxsize=NAMES_KNOWN_MAX)(_encode)
+NAME_CHARS_MAX = 128
+"""What is longer is not kept: a source may send types of a megabyte, each another one."""
+
+
+def _encode_name(value: str) -> str:
+    """Encode what is the same in many events."""
+    return _encoded(value) if len(value) <= NAME_CHARS_MAX else _encode(value)
 
 
 def _decode(value: str) -> str:

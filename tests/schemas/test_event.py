@@ -11,6 +11,7 @@ from fencepost_schemas.event import (
     BadEvent,
     ClassifiedEvent,
     KeyScope,
+    _encoded,
     event_of,
     fingerprint_of,
     headers_of,
@@ -217,3 +218,13 @@ def test_a_withheld_size_that_is_no_size_is_no_event(size: str) -> None:
     """A length is a whole number and not negative."""
     with pytest.raises(BadEvent):
         event_of(headers_of(WITHHELD) | {"ce-size": size}, b"")
+
+
+def test_a_type_that_is_far_too_long_for_a_name_is_not_remembered() -> None:
+    """A source may send types of a megabyte, each another one; none of them may stay."""
+    headers_of(EVENT)
+    before = _encoded.cache_info().misses
+    for first in "abc":
+        long = msgspec.structs.replace(EVENT, type=first * 100_000)
+        assert long == event_of(headers_of(long), long.payload)
+    assert before == _encoded.cache_info().misses

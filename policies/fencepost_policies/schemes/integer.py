@@ -42,9 +42,14 @@ class Integer:
         return ""
 
 
-@lru_cache(maxsize=IDS_KNOWN_MAX)
 def number(text: str) -> int | None:
     """Return the integer, or None: "9x", "+9", " 9" and "٩" are not numbers here."""
+    # An id may be as long as a line, and such a one is not remembered.
+    return _number(text) if len(text) <= 1 + _DIGITS_MAX else None
+
+
+@lru_cache(maxsize=IDS_KNOWN_MAX)
+def _number(text: str) -> int | None:
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX):
         return None

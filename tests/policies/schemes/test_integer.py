@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost_policies.schemes.integer import Integer, number
+from fencepost_policies.schemes.integer import Integer, _number, number
 from fencepost_policies.schemes.scheme import Order
 
 INTEGER = Integer()
@@ -76,3 +76,10 @@ def test_a_log_covers_what_comes_after_the_id_asked_for(
 ) -> None:
     """The oldest id held may be the very next one; one more, and something is lost."""
     assert expected is INTEGER.covers(floor, asked)
+
+
+def test_what_is_far_too_long_is_not_remembered() -> None:
+    """A source may send ids of a megabyte, each another one; none of them may stay."""
+    before = _number.cache_info().misses
+    assert [None] * 3 == [number(str(first) * 100_000) for first in range(3)]
+    assert before == _number.cache_info().misses
