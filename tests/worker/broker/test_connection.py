@@ -337,3 +337,26 @@ async def test_an_old_server_is_refused() -> None:
         expected = r"is nats-server 2\.10: fencepost needs 2\.14 or newer"
         with pytest.raises(Unreachable, match=expected):
             await connect(Broker(connect_s=2.0), login, "desk")
+
+
+async def test_that_the_broker_is_still_away_is_not_said_at_every_try(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Four tries a second would bury whatever else there is to read; the next absence is told."""
+    caplog.set_level("INFO", "fencepost.broker")
+    settings, login = Broker(connect_s=2.0), Login(servers=(broker.url,))
+    connection = await connect(settings, login, "worker")
+    try:
+        for _ in range(2):
+            caplog.clear()
+            await broker.kill()
+            await until(lambda: not connection.client.is_connected, "the connection to be lost")
+            for _ in range(20):
+                await connection.failed(OSError("nobody there"))
+            told = [line for line in caplog.messages if "connection lost" not in line]
+            # The library's word for the loss itself, and one for all tries since.
+            assert 1 <= len(told) <= 2, told
+            await broker.start()
+            await until(lambda: "broker: connected again" in caplog.messages, "the broker")
+    finally:
+        await connection.close()

@@ -27,6 +27,8 @@ from fencepost.settings import Broker
 
 log = logging.getLogger("fencepost.broker")
 
+STILL_AWAY_S = 30.0
+"""Before it is said again that the broker cannot be reached."""
 NO_STREAM = 10059
 UNAVAILABLE = 10008
 """Passing: a cluster elects who answers."""
@@ -54,6 +56,7 @@ class Connection:
         self._reconnected: list[Callable[[], None]] = []
         self._denied_calls: list[tuple[str, Callable[[Denied], None]]] = []
         self._deaf: Denied | None = None
+        self._quiet_until_s = 0.0
 
     async def listen(self) -> None:
         """Open the inbox; raise Denied where this login may not have one."""
@@ -261,7 +264,7 @@ class Connection:
         """
         denied = _DENIED.search(str(error))
         if denied is None:
-            log.warning("broker: %s", error)
+            self._tell(error)
             return
         # The library hands the text on in lower case, subject and all.
         verb, subject = denied.group(1).lower(), denied.group(2).lower()
@@ -269,6 +272,15 @@ class Connection:
             self._deny_publish(subject)
         else:
             self._deny_subscription(subject)
+
+    def _tell(self, error: Exception) -> None:
+        """Say what is wrong, and not four times a second that the broker is still away."""
+        now_s = asyncio.get_running_loop().time()
+        if not self.client.is_connected:
+            if now_s < self._quiet_until_s:
+                return
+            self._quiet_until_s = now_s + STILL_AWAY_S
+        log.warning("broker: %s", error)
 
     def _deny_publish(self, subject: str) -> None:
         blocked = False
@@ -294,6 +306,7 @@ class Connection:
             _fail(waiting, problem)
 
     async def reconnected(self) -> None:
+        self._quiet_until_s = 0.0
         log.info("broker: connected again")
         for call in self._reconnected:
             call()
