@@ -30,6 +30,7 @@ FOUND_LATER = {
     1716: "I1: a keyless event came again behind a seam ruled the same as one that was reconciled",
     2347: "I4, the oracle's: the same as 118",
     3024: "I2: a log that holds three events covered a join, and had dropped what was lost at it",
+    3131: "I5: what came on a connection that was cut went behind what the audit went on with",
     3519: "I6: a refusal whose worker died before it held, and whose event was ruled the same",
     3803: "I8: the same as 452",
     3977: "I2: the same as 452, and what had taken the place was discarded",

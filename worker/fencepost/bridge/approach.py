@@ -5,11 +5,12 @@ here, and what it means is the judge's.
 """
 
 import asyncio
+import heapq
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 
-from fencepost.bridge.attempt import Attempt, Heard
+from fencepost.bridge.attempt import Arrival, Attempt, Heard
 from fencepost.bridge.lineage import Lineage
 from fencepost.bridge.pace import Pace
 from fencepost.ports import Door, SourceUnreachable, World
@@ -20,7 +21,7 @@ from fencepost_policies.witness import Hearing, Opening
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.limits import AUDIT_QUIET_S, HELD_S_MAX
 from fencepost_schemas.reason import Reason
-from fencepost_schemas.sse import Decoder, Frame
+from fencepost_schemas.sse import Decoder
 from fencepost_schemas.subject import digest_token
 
 log = logging.getLogger("fencepost.bridge")
@@ -205,33 +206,39 @@ class Approach:
         await audit.close()
         # What came on the first meanwhile stands before some of what the second brought live.
         await attempt.hear_what_came()
-        frames = audit.held
-        ids = frozenset(frame.last_event_id for frame in frames if frame.id_seen)
-        attempt.skip_ids = ids
-        attempt.held = merged(attempt.held, frames)
+        brought = [came.frame for came in audit.held]
+        attempt.skip_ids = frozenset(frame.last_event_id for frame in brought if frame.id_seen)
+        attempt.held = merged(attempt.held, audit.held, ended=attempt.ended)
         hearing.audited(refused="")
 
 
-def merged(first: list[Frame], second: list[Frame]) -> list[Frame]:
+def merged(first: list[Arrival], second: list[Arrival], *, ended: bool) -> list[Arrival]:
     """Return what either connection brought, in the log's order, which both have in part.
 
     What both have holds the two together. Between, what only the second has was lost at the join
     of the first, and came before what only the first has: the second was opened when that join was
-    over.
+    over. But where the first has `ended`, the second may have gone on alone. Then what only the
+    first has was lost at the join of the second, and belongs where it came.
     """
-    places = {frame.last_event_id: at for at, frame in enumerate(second) if frame.id_seen}
-    merged: list[Frame] = []
-    alone: list[Frame] = []
+    places = {came.frame.last_event_id: at for at, came in enumerate(second) if came.frame.id_seen}
+    merged: list[Arrival] = []
+    alone: list[Arrival] = []
     taken = 0
-    for frame in first:
-        at = places.get(frame.last_event_id) if frame.id_seen else None
+    for came in first:
+        at = places.get(came.frame.last_event_id) if came.frame.id_seen else None
         if at is None:
-            alone.append(frame)
+            alone.append(came)
         elif at >= taken:
-            merged += [*second[taken:at], *alone, second[at]]
+            merged += [*_between(second[taken:at], alone, ended=False), second[at]]
             alone = []
             taken = at + 1
-    return [*merged, *second[taken:], *alone]
+    return [*merged, *_between(second[taken:], alone, ended=ended)]
+
+
+def _between(second: list[Arrival], first: list[Arrival], *, ended: bool) -> Iterable[Arrival]:
+    if ended:
+        return heapq.merge(second, first, key=lambda came: came.at_s)
+    return [*second, *first]
 
 
 def _refused_in_stream(hearing: Hearing) -> bool:

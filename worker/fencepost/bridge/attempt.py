@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from enum import StrEnum
 
+import msgspec
+
 from fencepost.bridge.pace import Pace
 from fencepost.errors import SourceStopped
 from fencepost.ports import SourceResponse, SourceUnreachable
@@ -46,6 +48,13 @@ class Heard(StrEnum):
     """The connection is over."""
 
 
+class Arrival(msgspec.Struct, frozen=True):
+    """A frame, and when it came (time of the loop)."""
+
+    frame: Frame
+    at_s: float
+
+
 class Attempt:
     """`held` are the new events that came before the verdict; repeats of what we had are not."""
 
@@ -65,7 +74,7 @@ class Attempt:
         self.hearing = hearing
         self.ask = ask
         self.asked = asked
-        self.held: list[Frame] = []
+        self.held: list[Arrival] = []
         self.skip_ids: frozenset[str] = frozenset()
         """Ids of events that another connection has brought already."""
         self.finished = False
@@ -81,7 +90,7 @@ class Attempt:
         self._reached = reached
         self._held_bytes = 0
         self._replayed = False
-        self._frames: deque[Frame] = deque()
+        self._frames: deque[Arrival] = deque()
         self._frames_bytes = 0
         self._changed = asyncio.Condition()
         self._ended = False
@@ -115,12 +124,12 @@ class Attempt:
             deadline_s = owed_since_s + owed_s if owing else None
             if not owing and first_s is not None:
                 deadline_s = first_s + held_s
-            frame = await self._next(deadline_s)
-            if frame is None:
+            came = await self._next(deadline_s)
+            if came is None:
                 if self._ended:
                     return Heard.ENDED
                 return Heard.SILENT if owing else Heard.READY
-            self._hear(frame)
+            self._hear(came)
             if self.hearing.overlap.repeat:
                 owed_since_s = loop.time()
             self._reached("held")
@@ -135,11 +144,11 @@ class Attempt:
         while not self._replayed:
             if self._full():
                 return False
-            frame = await self._next(deadline_s)
-            if frame is None:
+            came = await self._next(deadline_s)
+            if came is None:
                 break
-            self._hear(frame)
-            if frame.data is not None:
+            self._hear(came)
+            if came.frame.data is not None:
                 deadline_s = loop.time() + quiet_s
         return True
 
@@ -147,27 +156,28 @@ class Attempt:
         """Wait until something new is held; return False where the connection ends before."""
         deadline_s = asyncio.get_running_loop().time() + limit_s
         while not self.held:
-            frame = await self._next(deadline_s)
-            if frame is None:
+            came = await self._next(deadline_s)
+            if came is None:
                 return not self._ended
-            self._hear(frame)
+            self._hear(came)
         return True
 
     async def hear_for(self, limit_s: float) -> None:
         """Hold what comes for so long, or until there is too much of it."""
         deadline_s = asyncio.get_running_loop().time() + limit_s
-        while not self._full() and (frame := await self._next(deadline_s)) is not None:
-            self._hear(frame)
+        while not self._full() and (came := await self._next(deadline_s)) is not None:
+            self._hear(came)
 
     async def hear_what_came(self) -> None:
         """Hold what has come by now, without waiting for more."""
         while self._frames and not self._full():
-            frame = await self.next_within(0.0)
-            if frame is None:
+            came = await self._next(asyncio.get_running_loop().time())
+            if came is None:
                 break
-            self._hear(frame)
+            self._hear(came)
 
-    def _hear(self, frame: Frame) -> None:
+    def _hear(self, came: Arrival) -> None:
+        frame = came.frame
         if not self.hearing.overlap.owing and self._dialect.replayed(frame):
             self._replayed = True
         if not self.wanted(frame):
@@ -175,7 +185,7 @@ class Attempt:
             return
         self.hearing.arrived(frame)
         if frame.data is not None and not self.hearing.repeat:
-            self.held.append(frame)
+            self.held.append(came)
             self._held_bytes += len(frame.data)
 
     @property
@@ -208,12 +218,17 @@ class Attempt:
         return () if self._dialect.counts(frame) else self.hearing.noticed(frame)
 
     @property
+    def ended(self) -> bool:
+        """True once nothing more comes. What came before may wait to be taken."""
+        return self._ended
+
+    @property
     def over(self) -> bool:
         """True once the connection is over and all that it brought was taken."""
         return self._ended and not self._frames
 
     @property
-    def waiting(self) -> tuple[Frame, ...]:
+    def waiting(self) -> tuple[Arrival, ...]:
         """What has come and was not taken yet."""
         return tuple(self._frames)
 
@@ -227,9 +242,9 @@ class Attempt:
         if first is None:
             self.check()
             return []
-        frames = [first]
+        frames = [first.frame]
         async with self._changed:
-            frames += self._frames
+            frames += [came.frame for came in self._frames]
             self._frames.clear()
             self._frames_bytes = 0
             self._changed.notify_all()
@@ -242,9 +257,10 @@ class Attempt:
 
     async def next_within(self, limit_s: float) -> Frame | None:
         """Return the next frame, None at the end or when none comes in time."""
-        return await self._next(asyncio.get_running_loop().time() + limit_s)
+        came = await self._next(asyncio.get_running_loop().time() + limit_s)
+        return None if came is None else came.frame
 
-    async def _next(self, deadline_s: float | None) -> Frame | None:
+    async def _next(self, deadline_s: float | None) -> Arrival | None:
         """Return the next frame, None at the end or at the deadline (time of the loop)."""
         async with self._changed:
             try:
@@ -254,10 +270,10 @@ class Attempt:
                 return None
             if not self._frames:
                 return None
-            frame = self._frames.popleft()
-            self._frames_bytes -= _size(frame)
+            came = self._frames.popleft()
+            self._frames_bytes -= _size(came.frame)
             self._changed.notify_all()
-            return frame
+            return came
 
     async def _read(self, response: SourceResponse) -> None:
         """Read ahead, within bounds, until the connection ends."""
@@ -298,9 +314,10 @@ class Attempt:
 
     async def _add(self, sent: Sequence[Frame]) -> None:
         frames = self._reading.read(sent)
+        now_s = asyncio.get_running_loop().time()
         async with self._changed:
             self.finished = self.finished or any(self._dialect.ends(frame) for frame in frames)
-            self._frames.extend(frames)
+            self._frames.extend(Arrival(frame, now_s) for frame in frames)
             self._frames_bytes += sum(_size(frame) for frame in frames)
             self._changed.notify_all()
             await self._changed.wait_for(

@@ -258,7 +258,7 @@ class Follower:
     # --- after the verdict
     def _judge(self, attempt: Attempt) -> None:
         hearing = attempt.hearing
-        first = attempt.held[0] if attempt.held else None
+        first = attempt.held[0].frame if attempt.held else None
         covered = hearing.overlap.covered
         if covered is not None and any(
             fact.reason is Reason.WINDOW_COVERS for fact in hearing.facts
@@ -277,9 +277,9 @@ class Follower:
             attempt.hearing = self.source.speech.hearing(self._lineage.cursor)
         held, attempt.held = attempt.held, []
         late = covered.late if covered is not None and verdict.kind is Standing.RESUMED else 0
-        self._lineage.pass_late(held[:late])
-        for frame in held[late:]:
-            self._lineage.pass_on(frame)
+        self._lineage.pass_late([came.frame for came in held[:late]])
+        for came in held[late:]:
+            self._lineage.pass_on(came.frame)
 
     async def _go_on(self, attempt: Attempt, stack: AsyncExitStack) -> Ending:
         """Read a judged connection to its end, and each one that takes its place."""

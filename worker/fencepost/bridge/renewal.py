@@ -11,7 +11,7 @@ import logging
 from contextlib import AsyncExitStack
 
 from fencepost.bridge.approach import Approach, TurnedAway, merged
-from fencepost.bridge.attempt import Attempt, Heard
+from fencepost.bridge.attempt import Arrival, Attempt, Heard
 from fencepost.bridge.lineage import Lineage
 from fencepost.ports import SourceUnreachable, World
 from fencepost.settings import Bridge, Source
@@ -21,7 +21,6 @@ from fencepost_policies.renewal import Due, Watch, age_bounds, provable
 from fencepost_policies.witness import contradiction
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.limits import AUDIT_QUIET_S, COVER_EVENTS_MAX
-from fencepost_schemas.sse import Frame
 from fencepost_schemas.standing import Standing
 
 log = logging.getLogger("fencepost.bridge")
@@ -144,17 +143,17 @@ class Renewal:
         """
         events = _events(old)
         anew = self._speech.hearing(self._lineage.cursor)
-        facts = [fact for frame in old.waiting for fact in anew.arrived(frame)]
-        if contradiction(facts) or not all(frame.id_seen for frame in events):
+        facts = [fact for came in old.waiting for fact in anew.arrived(came.frame)]
+        if contradiction(facts) or not all(came.frame.id_seen for came in events):
             return False
-        new.held = merged(events, new.held)
-        new.skip_ids |= {frame.last_event_id for frame in events}
+        new.held = merged(events, new.held, ended=old.ended)
+        new.skip_ids |= {came.frame.last_event_id for came in events}
         return True
 
 
-def _events(old: Attempt) -> list[Frame]:
+def _events(old: Attempt) -> list[Arrival]:
     """Return the events that came on a connection and were not taken yet."""
-    return [frame for frame in old.waiting if frame.data is not None and old.wanted(frame)]
+    return [came for came in old.waiting if came.frame.data is not None and old.wanted(came.frame)]
 
 
 def _ends_with_id(cursor: Cursor) -> bool:

@@ -102,6 +102,24 @@ def wide_joins(seed: int) -> Plan:
     return msgspec.structs.replace(_CALM, seed=seed, source=source, tasks=100)
 
 
+def disordered(seed: int) -> Plan:
+    """Such a source, whose ids have no order, with a log that forgets soon and often begins anew.
+
+    What its join leaks comes behind newer events, and may be the last that came before a seam.
+    """
+    plan = wide_joins(seed)
+    source = msgspec.structs.replace(
+        plan.source,
+        window=3,
+        scheme="opaque",
+        declares_window=False,
+        restart="random",
+        unknown="greater",
+        restart_every_s=8.0,
+    )
+    return msgspec.structs.replace(plan, source=source)
+
+
 def keyless(seed: int) -> Plan:
     """Events have no keys, the source proves little, and people know which of its logs is which."""
     source = msgspec.structs.replace(
