@@ -10,12 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from fencepost.bridge.approach import merged
+from fencepost.bridge.attempt import Arrival
 from fencepost.desk.book import Book
 from fencepost.pool.run import Attempts
 from fencepost.pool.work import Work
 from fencepost.testing.simulator.plan import Plan, draw_first_floor
 from fencepost.testing.simulator.run import run_plan
 from fencepost.testing.simulator.scenarios import (
+    disordered,
     ghosts,
     haste,
     keyless,
@@ -63,6 +66,7 @@ def first_violation(plans: Iterable[Plan], invariant: str = "") -> str:
         leaky_joins,
         short_windows,
         wide_joins,
+        disordered,
         haste,
     ],
 )
@@ -148,3 +152,31 @@ def test_a_join_that_nobody_looks_at_again_is_found_out(monkeypatch: pytest.Monk
     """An overlap proves the seam only; what the join behind it lost is lost for good without."""
     monkeypatch.setattr(Dialect, "covers", False)
     assert first_violation(map(leaky_joins, range(ABLATION_SEEDS)), "I2")
+
+
+def test_a_gap_that_begins_too_early_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was published is not to be looked for again: it would be told as lost, and was not."""
+
+    def early(
+        cursor: Cursor, verdict: Verdict, first: Frame | None, chance: str, ruling: Ruling | None
+    ) -> Turn:
+        turned = turn(cursor, verdict, first, chance, ruling)
+        if turned.gap is None or len(cursor.ring) < 2:
+            return turned
+        wide = msgspec.structs.replace(turned.gap, after_position=str(cursor.ring[-2].position))
+        return msgspec.structs.replace(turned, gap=wide)
+
+    monkeypatch.setattr("fencepost.bridge.lineage.turn", early)
+    assert first_violation(map(short_windows, range(ABLATION_SEEDS)), "I5")
+
+
+def test_two_connections_joined_in_the_wrong_order_are_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A gap begins behind the last that came, so what came must stand as the log has it."""
+
+    def in_any_order(first: list[Arrival], second: list[Arrival], *, ended: bool) -> list[Arrival]:
+        return merged(first, second, ended=False)
+
+    monkeypatch.setattr("fencepost.bridge.approach.merged", in_any_order)
+    assert first_violation(map(disordered, range(ABLATION_SEEDS)), "I5")

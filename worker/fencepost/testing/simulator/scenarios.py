@@ -103,19 +103,21 @@ def wide_joins(seed: int) -> Plan:
 
 
 def disordered(seed: int) -> Plan:
-    """Such a source, whose ids have no order, with a log that forgets soon and often begins anew.
+    """Such a source, often cut, whose ids have no order and whose log forgets.
 
-    What its join leaks comes behind newer events, and may be the last that came before a seam.
+    An audit may go on alone then, and what it leaked itself came on the connection that was cut.
     """
     plan = wide_joins(seed)
     source = msgspec.structs.replace(
         plan.source,
-        window=3,
+        window=8,
         scheme="opaque",
         declares_window=False,
         restart="random",
         unknown="greater",
-        restart_every_s=8.0,
+        leaks_s=1.0,
+        cut_every_s=3.0,
+        restart_every_s=20.0,
     )
     return msgspec.structs.replace(plan, source=source)
 
