@@ -14,6 +14,8 @@ from fencepost_schemas.roster import Member, Roster, Stop
 ANY = settings(deadline=None, max_examples=150)
 NOW = 1_000_000
 LEASE = 5_000
+LOOKS = 10
+"""By then nothing changes hands any more."""
 
 bridges = st.sets(st.sampled_from([f"bridge-{letter}" for letter in "abcdefgh"]), min_size=1)
 sources = st.sets(st.sampled_from([f"source-{number}" for number in range(24)]))
@@ -156,10 +158,13 @@ def test_a_look(
 def test_no_source_is_ever_followed_by_two(
     names: list[str], offered: set[str], before: dict[str, str]
 ) -> None:
-    """Bridges look in any order, each lets go what it has to; and in the end all are followed."""
+    """Bridges look in any order, each lets go what it has to; and in the end all are followed.
+
+    Three that join one after the other have needed six looks each, and seldom more than three.
+    """
     roster = Roster(claims=before)
     running: dict[str, set[str]] = {name: set() for name in "abcd"}
-    for name in [*names, *(sorted(set(names)) * 4)]:
+    for name in [*names, *(sorted(set(names)) * LOOKS)]:
         roster, ours = look(roster, name, *offered, running=tuple(running[name]))
         running[name] = ours
         followed = Counter(source for own in running.values() for source in own)
