@@ -73,6 +73,32 @@ async def test_a_message_is_written_as_the_library_writes_it(
     assert theirs == ours
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(SUBJECTS[:3]),
+            st.sampled_from([b"", b"payload", b"x" * 101]),
+            st.sampled_from(["", "_INBOX.x"]),
+            st.sampled_from([None, {"ce-key": "k"}, {"é": "k"}, {"Nats-TTL": "5"}]),
+        ),
+        max_size=5,
+    )
+)
+async def test_many_messages_are_written_as_each_by_itself(messages: list[Any]) -> None:
+    """To the byte, and up to the same error: one odd message among them spoils nothing."""
+    client = Noted()
+
+    async def one_by_one() -> None:
+        for message in messages:
+            await client.send(*message)
+
+    theirs = await sent(client, one_by_one)
+    went_before = b"".join(client.sent)
+    ours = await sent(client, client.send_all, messages)
+    assert theirs == ours
+    assert went_before == b"".join(client.sent)
+
+
 @pytest.mark.parametrize("bad", ["a\r\nPUB x 0\r\n", "a\n", "\r"])
 def test_a_value_that_would_end_its_line_is_not_written(bad: str) -> None:
     """Foreign text is data: the library makes spaces of such characters."""

@@ -6,7 +6,7 @@ go here, and by the library where that would not come to the same; tests hold th
 """
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -25,6 +25,8 @@ _names_known: set[str] = set()
 
 Take = Callable[[str, str, bytes, dict[str, str]], None]
 """Takes the subject, the reply, the payload and the headers of a message."""
+Outgoing = tuple[str, bytes, str, dict[str, str] | None]
+"""The subject, the payload, the reply ("" for none) and the headers of a message."""
 
 
 class QuickClient(Client):
@@ -76,6 +78,24 @@ class QuickClient(Client):
         self.stats["out_msgs"] += 1
         self.stats["out_bytes"] += len(payload)
         await self._send_command(written)
+        if self._flush_queue is not None and self._flush_queue.empty():
+            await self._flush_pending()
+
+    async def send_all(self, messages: Sequence[Outgoing]) -> None:
+        """Send each of them, in one go unless one needs a closer look."""
+        written: list[bytes] = []
+        for subject, payload, reply, headers in messages:
+            one = frame(subject, reply, headers, payload)
+            if one is None or len(payload) > self._max_payload:
+                break
+            written.append(one)
+        if len(written) < len(messages) or not self.is_connected:
+            for subject, payload, reply, headers in messages:
+                await self.send(subject, payload, reply, headers)
+            return
+        self.stats["out_msgs"] += len(messages)
+        self.stats["out_bytes"] += sum(len(payload) for _, payload, _, _ in messages)
+        await self._send_command(b"".join(written))
         if self._flush_queue is not None and self._flush_queue.empty():
             await self._flush_pending()
 

@@ -17,7 +17,7 @@ import msgspec
 import nats.errors
 from nats.aio.msg import Msg
 
-from fencepost.broker.client import QuickClient
+from fencepost.broker.client import Outgoing, QuickClient
 from fencepost.broker.login import close
 from fencepost.broker.wire import GetReply, InfoReply, PubAck, parse_headers
 from fencepost.clock import random_name
@@ -138,17 +138,18 @@ class Connection:
         `sent` is called when all are on their way and no reply has been awaited. Raises Unanswered
         where the fate is unknown.
         """
-        batch = random_name(20)
-        subjects = [message.subject for message in messages]
-        with self._expect_reply(*subjects) as (inbox, waiting):
+        batch, last = random_name(20), len(messages)
+        with self._expect_reply(*[message.subject for message in messages]) as (inbox, waiting):
+            outgoing: list[Outgoing] = []
             for number, message in enumerate(messages, 1):
                 headers = _with_expectation(message)
                 headers["Nats-Batch-Id"] = batch
                 headers["Nats-Batch-Sequence"] = str(number)
-                last = number == len(messages)
-                if last:
+                if number == last:
                     headers["Nats-Batch-Commit"] = "1"
-                await self._send(message.subject, message.payload, headers, inbox if last else "")
+                reply = inbox if number == last else ""
+                outgoing.append((message.subject, message.payload, reply, headers))
+            await self._send_all(outgoing)
             sent()
             return _read_ack(await self._await_reply(waiting, None))
 
@@ -216,13 +217,28 @@ class Connection:
     ) -> None:
         try:
             await self.client.send(subject, payload, reply, headers)
-        except nats.errors.MaxPayloadError:
-            raise NotFine(
-                f"a message of {len(payload)} bytes is over the broker's max_payload of "
-                f"{self.client.max_payload}: raise it on the broker"
+        except nats.errors.Error as error:
+            raise self._not_sent(error, len(payload)) from None
+
+    async def _send_all(self, messages: Sequence[Outgoing]) -> None:
+        try:
+            await self.client.send_all(messages)
+        except nats.errors.Error as error:
+            raise self._not_sent(
+                error, max(len(payload) for _, payload, _, _ in messages)
             ) from None
-        except (nats.errors.ConnectionClosedError, nats.errors.OutboundBufferLimitError) as error:
-            raise Unanswered(f"the connection to the broker is down: {error}") from None
+
+    def _not_sent(self, error: nats.errors.Error, payload_bytes: int) -> Exception:
+        """Return what it means to a call that the library did not send."""
+        if isinstance(error, nats.errors.MaxPayloadError):
+            return NotFine(
+                f"a message of {payload_bytes} bytes is over the broker's max_payload of "
+                f"{self.client.max_payload}: raise it on the broker"
+            )
+        down = nats.errors.ConnectionClosedError | nats.errors.OutboundBufferLimitError
+        if isinstance(error, down):
+            return Unanswered(f"the connection to the broker is down: {error}")
+        return error
 
     @contextlib.contextmanager
     def _expect_reply(self, *subjects: str) -> Iterator[tuple[str, _Waiting]]:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 import msgspec
+from rich.console import Console
+from rich.progress import track
 
 from fencepost.clock import monotonic_s
 from fencepost.testing.simulator.run import run_seed
@@ -54,22 +56,41 @@ def report(seed: int) -> Report:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m fencepost.testing.simulator")
-    parser.add_argument("--seeds", default="0:200", metavar="A:B", help="from A, up to but not B")
+    parser.add_argument(
+        "--seeds", type=_seeds, default="0:200", metavar="A:B", help="from A, up to but not B"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes to play them on")
     parser.add_argument("--verbose", action="store_true", help="the plan and the faults, too")
     parser.add_argument("--json", action="store_true", help="one object a seed")
     options = parser.parse_args()
-    first, _, end = options.seeds.partition(":")
-    seeds = range(int(first), int(end) if end else int(first) + 1)
     began_s = monotonic_s()
     reports = []
-    for one in _played(seeds, options.jobs):
+    beside = Console(stderr=True)  # away from the results, and on a terminal only
+    for one in track(
+        _played(options.seeds, options.jobs),
+        "playing seeds",
+        len(options.seeds),
+        console=beside,
+        transient=True,
+        disable=not beside.is_terminal,
+    ):
         reports.append(one)
         _say(one, options.json, options.verbose)
     failing = [one for one in reports if one.violations]
     if not options.json:
         _sum_up(reports, failing, monotonic_s() - began_s)
     return 1 if failing else 0
+
+
+def _seeds(text: str) -> range:
+    """Return the seeds from A up to but not B, or the one that is named."""
+    first, _, end = text.partition(":")
+    if not first.isdecimal() or not (end.isdecimal() or first == text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no A:B, as in 0:200")
+    seeds = range(int(first), int(end) if end else int(first) + 1)
+    if not seeds:
+        raise argparse.ArgumentTypeError(f"{text!r} names no seed: A is to be below B")
+    return seeds
 
 
 def _played(seeds: range, jobs: int) -> Iterator[Report]:
