@@ -47,6 +47,12 @@ class NotStored(msgspec.Struct, frozen=True, gc=False):
         return self.error == 10164
 
     @property
+    def unbatched(self) -> bool:
+        """True where a batch, and nothing in it, is refused: a stream has room for fifty that are
+        open, and one whose beginning found none is incomplete at its end."""
+        return self.error in (10176, 10210)
+
+    @property
     def taken(self) -> bool:
         """True where the stream keeps the first message of a subject, and has one.
 

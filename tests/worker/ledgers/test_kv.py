@@ -12,7 +12,7 @@ from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.broker.jetstream import connect
 from fencepost.errors import LedgerDiffers, NotFine
 from fencepost.ledgers.kv import KvLedger, ensure_identity
-from fencepost.ports import Found, Ledger, Message, Written
+from fencepost.ports import Found, Ledger, Message, NotStored, Written
 from fencepost.settings_file import login_for
 from fencepost_schemas.limits import BATCH_ATOMIC_MIN, BATCH_MESSAGES_MAX
 from fencepost_schemas.row import Effect, Row, State, UnknownRowVersion
@@ -277,6 +277,34 @@ async def test_a_stream_that_nobody_serves_for_a_while_is_waited_for(
             assert "error" not in await home.connection.api(f"STREAM.UPDATE.{LEDGER}", config)
             results = await asyncio.gather(*writes)
     assert all(isinstance(result, Written) for result in results)
+
+
+OPEN_BATCHES_MAX = 50
+"""The broker's own bound, for each stream."""
+
+
+async def test_rows_do_not_wait_for_other_batches_to_end(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Workers that died left as many open as the broker has room for: rows go one by one then."""
+    async with house(broker, SOURCE) as home:
+        await home.init()
+        for number in range(OPEN_BATCHES_MAX):
+            left = {"Nats-Batch-Id": f"left-{number}", "Nats-Batch-Sequence": "1"}
+            await home.connection.post(subject(home, f"left-{number}"), b"", left)
+        refused = await home.connection.store_batch([Message(subject(home, "another"), b"")])
+        assert isinstance(refused, NotStored) and refused.unbatched
+
+        keys = [str(number) for number in range(4 * BATCH_ATOMIC_MIN)]
+        async with ledger(home) as kept:
+            written = await asyncio.gather(
+                *(kept.write(subject(home, key), row(key), 0) for key in keys)
+            )
+            assert all(isinstance(one, Written) for one in written)
+            assert [row(key) for key in keys] == [
+                (await kept.read(subject(home, key))).row for key in keys
+            ]
+    assert "nothing runs" not in caplog.text
 
 
 # --- rows that this release does not know -------------------------------------------------------

@@ -166,6 +166,10 @@ class KvLedger:
             for number, write in enumerate(batch):
                 _tell(write, Written(first + number))
             return
+        if reply is not None and reply.unbatched:
+            # Rows need no company: one by one is slower, and waits for nobody's batches to end.
+            await self._commit_burst(batch, messages)
+            return
         await self._pause(reply)
         await self._settle(batch)
 
