@@ -11,11 +11,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost_policies.ownership import owner_of
-from fencepost_schemas.roster import Roster
 from fencepost_schemas.subject import SOURCES
 from kit.command import Command, configure, started
 from kit.house import House, house
@@ -30,14 +27,9 @@ TAKEN_OVER_S = LEASE_S + 3.0
 """The lease, and what a machine with something else to do needs to look and connect."""
 
 
-async def roster(home: House) -> Roster:
-    stored = await home.connection.last(SOURCES, home.subjects.roster())
-    return msgspec.json.decode(stored.payload, type=Roster) if stored is not None else Roster()
-
-
 async def followed(home: House) -> dict[str, str]:
     """Return which living bridge follows each source."""
-    found, now_ms = await roster(home), await home.connection.clock_ms(SOURCES)
+    found, now_ms = await home.roster(), await home.connection.clock_ms(SOURCES)
     owners = {source: owner_of(found, source, now_ms) for source in found.claims}
     return {source: owner for source, owner in owners.items() if owner}
 
@@ -130,7 +122,7 @@ async def test_a_frozen_bridge_comes_back_to_nothing(
                 frozen.signal(signal.SIGCONT)
 
                 async def back() -> bool:
-                    return {old, new} == set((await roster(home)).members)
+                    return {old, new} == set((await home.roster()).members)
 
                 await until(back, "the frozen bridge among the others")
                 requests = len(source.requests)
@@ -166,7 +158,7 @@ async def test_a_source_that_stopped_is_not_handed_around(
             configure(tmp_path, broker.url, sources, bridge=BRIDGE)
 
             async def known() -> bool:
-                return "shut" in (await roster(home)).stops
+                return "shut" in (await home.roster()).stops
 
             async with started("bridge", folder=tmp_path) as first:
                 await until(known, "the reason in the roster")
@@ -174,7 +166,7 @@ async def test_a_source_that_stopped_is_not_handed_around(
                     await spread(home, 1)
 
                     async def both() -> bool:
-                        return 2 == len((await roster(home)).members)
+                        return 2 == len((await home.roster()).members)
 
                     await until(both, "two bridges")
                     await shut.asked_times(2)
@@ -185,4 +177,4 @@ async def test_a_source_that_stopped_is_not_handed_around(
                     await see_keys(home, "orders", "a")
                 first.signal(signal.SIGTERM)
                 assert 0 == (await first.ended()).code
-            assert "answered 401" in (await roster(home)).stops["shut"].reason
+            assert "answered 401" in (await home.roster()).stops["shut"].reason

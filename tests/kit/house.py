@@ -25,8 +25,9 @@ from fencepost.settings_file import login_for, with_dialects
 from fencepost.transport.http import HttpTransport
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.event import ClassifiedEvent, event_of
+from fencepost_schemas.roster import Roster
 from fencepost_schemas.row import Row, decode_row
-from fencepost_schemas.subject import EVENTS, LEDGER, Subjects
+from fencepost_schemas.subject import EVENTS, LEDGER, SOURCES, Subjects
 from fencepost_schemas.verdict import EpochRecord
 
 FAST: dict[str, Any] = {
@@ -130,6 +131,11 @@ class House:
         stored = await self.connection.last(EVENTS, self.subjects.cursor(source))
         assert stored is not None
         return msgspec.json.decode(stored.payload, type=Cursor)
+
+    async def roster(self) -> Roster:
+        """Return what the bridges wrote down of each other, empty where none has yet."""
+        stored = await self.connection.last(SOURCES, self.subjects.roster())
+        return msgspec.json.decode(stored.payload, type=Roster) if stored is not None else Roster()
 
     async def rows(self) -> list[Row]:
         """Return every ledger row, oldest change first."""

@@ -1,8 +1,6 @@
 """How a source is asked, on a real socket: where its dialect wants a position, and nowhere else."""
 
-import asyncio
 import logging
-from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -12,14 +10,10 @@ import pytest
 from fencepost.bridge.doors import door_for
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.clock import RealWorld
-from fencepost.errors import SourceStopped
 from fencepost.ports import SourceUnreachable
 from fencepost.registry import shipped
 from fencepost.settings import Bridge, Source
 from fencepost.transport.http import HttpTransport
-from fencepost_policies.dialects.described import Dialect as Described
-from fencepost_policies.dialects.places import Reading
-from fencepost_policies.overlap import Ask
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.sse import Frame
 from fencepost_schemas.standing import Standing
@@ -230,35 +224,3 @@ async def test_a_greeting_that_is_refused_ends_the_connection() -> None:
     async with ScriptedSource(Reply(status=400)) as source:
         with pytest.raises(SourceUnreachable, match="answered a message with 400"):
             await greeted(source, "/messages")
-
-
-class Broken(Described, frozen=True):
-    """A user's own dialect with a slip in it."""
-
-    def reading(self, ask: Ask | None) -> Reading:
-        return self
-
-    def read(self, frames: Sequence[Frame]) -> Sequence[Frame]:
-        raise KeyError(frames[0].data)
-
-
-async def test_a_dialect_that_raises_stops_its_source(broker: EmbeddedBroker) -> None:
-    """It is told by its place, without what was read; the connection does not just look silent."""
-    async with ScriptedSource(stream(b"data: s3cret\n\n", end=End.HANG)) as source:
-        sources = {
-            "orders": {
-                "url": source.url,
-                "keys": "durable",
-                "key": "/k",
-                "dialect": "broken",
-                "spoken": Broken(),
-            }
-        }
-        async with house(broker, sources, dialects={}) as home:
-            await home.init()
-            async with home.bridge() as running:
-                await asyncio.wait([running], timeout=20)
-            error = running.exception()
-        assert isinstance(error, SourceStopped)
-        assert "its dialect raised KeyError in read, " in str(error)
-        assert "s3cret" not in str(error)

@@ -38,13 +38,8 @@ async def wish(home: House, source: str, raw: bytes | None = None, **fields: Any
     await home.connection.store(Message(home.subjects.intention(source), payload))
 
 
-async def roster(home: House) -> Roster:
-    stored = await home.connection.last(SOURCES, home.subjects.roster())
-    return msgspec.json.decode(stored.payload, type=Roster) if stored is not None else Roster()
-
-
 async def owners(home: House) -> dict[str, str]:
-    found, now_ms = await roster(home), await home.connection.clock_ms(SOURCES)
+    found, now_ms = await home.roster(), await home.connection.clock_ms(SOURCES)
     return {source: owner_of(found, source, now_ms) for source in found.claims}
 
 
@@ -76,7 +71,7 @@ async def test_a_crowd_that_looks_at_once(broker: EmbeddedBroker) -> None:
             await asyncio.gather(*(look(name) for name in crowd))
         assert Counter(dict.fromkeys(crowd, 3)) == Counter((await owners(home)).values())
         await asyncio.gather(*(one.leave() for one in crowd.values()))
-        assert Roster() == await roster(home)
+        assert Roster() == await home.roster()
 
 
 async def test_a_lease_that_is_not_renewed_ends(broker: EmbeddedBroker) -> None:
@@ -89,7 +84,7 @@ async def test_a_lease_that_is_not_renewed_ends(broker: EmbeddedBroker) -> None:
             for name in ("bridge-a", "bridge-b")
         )
         assert {"orders"} == await silent.look({"orders": 0}, frozenset(), {})
-        until_ms = (await roster(home)).members["bridge-a"].lease_until_ms
+        until_ms = (await home.roster()).members["bridge-a"].lease_until_ms
 
         async def taken() -> bool:
             before_ms = await home.connection.clock_ms(SOURCES)
@@ -252,7 +247,7 @@ async def test_nothing_to_follow(broker: EmbeddedBroker) -> None:
             ended = running.exception()
             assert isinstance(ended, NotFine)
             assert "crm: not begun yet: run `fencepost init` once" == str(ended)
-        assert {} == (await roster(home)).members, "whatever ended it, it has left"
+        assert {} == (await home.roster()).members, "whatever ended it, it has left"
 
 
 async def test_a_bridge_without_the_right_to_the_roster(broker: EmbeddedBroker) -> None:

@@ -6,7 +6,6 @@ bound the source waits.
 """
 
 import asyncio
-import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -15,8 +14,7 @@ from enum import StrEnum
 import msgspec
 
 from fencepost.bridge.pace import Pace
-from fencepost.errors import SourceStopped
-from fencepost.ports import SourceResponse, SourceUnreachable
+from fencepost.ports import SourceResponse
 from fencepost_policies.dialects.dialect import Speech
 from fencepost_policies.overlap import Ask
 from fencepost_policies.witness import Hearing, contradiction
@@ -94,7 +92,7 @@ class Attempt:
         self._frames_bytes = 0
         self._changed = asyncio.Condition()
         self._ended = False
-        self._failure: SourceUnreachable | SseLimitExceeded | SourceStopped | None = None
+        self._failure: Exception | None = None
         self._reader = asyncio.create_task(self._read(response))
 
     async def close(self) -> None:
@@ -279,16 +277,10 @@ class Attempt:
         """Read ahead, within bounds, until the connection ends."""
         try:
             await self._read_frames(response)
-        except SourceUnreachable as broken:
-            self._failure = broken
         # A dialect may be the user's own code. Whatever it raises is told to whoever reads on; if
         # it ended this task alone, the connection would look silent for ever.
         except Exception as error:
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            self._failure = SourceStopped(
-                f"its dialect raised {type(error).__name__} in {place.name}, "
-                f"{place.filename} line {place.lineno}: mend the dialect"
-            )
+            self._failure = error
         async with self._changed:
             self._ended = True
             self._changed.notify_all()

@@ -18,11 +18,12 @@ from opentelemetry import trace
 
 from fencepost.bridge.approach import Approach, TurnedAway
 from fencepost.bridge.attempt import Attempt, Heard
+from fencepost.bridge.faults import stack_of, told_of
 from fencepost.bridge.lineage import Lineage
 from fencepost.bridge.renewal import Renewal
 from fencepost.bridge.shelf import Shelf, nothing_reached
 from fencepost.bridge.strikes import Strikes
-from fencepost.errors import Denied, SourceStopped, Unreachable, first_of
+from fencepost.errors import Denied, FencepostError, SourceStopped, Unreachable, first_of
 from fencepost.ports import Door, SourceUnreachable, World
 from fencepost.settings import Bridge, Source
 from fencepost.telemetry import CONNECT, tracer
@@ -139,6 +140,12 @@ class Follower:
         except SourceStopped:
             await self._lineage.outbox.drained()
             raise
+        except FencepostError:
+            raise
+        except Exception as fault:  # the user's dialect or our own; the other sources go on
+            log.debug("%s: %s", self.name, stack_of(fault))
+            await self._lineage.outbox.drained()
+            raise SourceStopped(f"{self.name}: {told_of(fault, self.source.speech)}") from None
         return Ending.BUSY
 
     async def _wait(self) -> None:

@@ -1,0 +1,85 @@
+"""A fault that nobody foresaw, in a user's dialect or our own: it stops its source and no other."""
+
+from typing import Any, NoReturn
+
+import pytest
+
+from fencepost.bridge.faults import told_of
+from fencepost.broker.embedded import EmbeddedBroker
+from fencepost_policies.dialects.described import Dialect as Described
+from fencepost_policies.dialects.plain import Dialect as Plain
+from fencepost_schemas.subject import Subjects
+from kit.house import House, house
+from kit.source import End, ScriptedSource, sse, stream
+from kit.wait import until
+
+SECRET = "s3cret"
+
+
+class Broken(Described, frozen=True):
+    """A user's own dialect with a slip in one of its functions."""
+
+    slip: str = ""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == object.__getattribute__(self, "slip"):
+            return trip
+        return object.__getattribute__(self, name)
+
+
+def trip(*given: object, **named: object) -> NoReturn:
+    raise KeyError(SECRET)
+
+
+def source_at(url: str, **more: Any) -> dict[str, Any]:
+    return {"url": url, "keys": "durable", "key": "/k", **more}
+
+
+async def _stopped(home: House, name: str) -> bool:
+    return name in (await home.roster()).stops
+
+
+@pytest.mark.parametrize(
+    "slip", ["asks", "hearing", "reading", "counts", "replayed", "ends", "type_of"]
+)
+async def test_a_dialect_that_raises_stops_its_source_and_no_other(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture, slip: str
+) -> None:
+    """It is told by its place and without what was read; its neighbour is followed on."""
+    async with (
+        ScriptedSource(stream(sse(("1", '{"k":"a"}')), end=End.HANG)) as wrong,
+        ScriptedSource(stream(sse(("1", '{"k":"b"}')), end=End.HANG)) as right,
+        house(
+            broker,
+            {
+                "wrong": source_at(wrong.url, dialect="broken", spoken=Broken(slip=slip)),
+                "right": source_at(right.url),
+            },
+            dialects={},
+        ) as home,
+    ):
+        await home.init()
+        async with home.bridge(shares=True) as running:
+            await until(lambda: _stopped(home, "wrong"), "the source to be stopped")
+            await until(lambda: _published(home, "right"), "the other one's event")
+            assert not running.done()
+        told = (await home.roster()).stops["wrong"].reason
+    assert told.startswith("wrong: its dialect raised KeyError in ")
+    assert told.endswith(": mend the dialect")
+    assert "test_faults.py line" in told
+    assert SECRET not in told + caplog.text
+
+
+async def _published(home: House, source: str) -> bool:
+    return bool(await home.events(source))
+
+
+@pytest.mark.parametrize("dialect", [Plain(), Broken()], ids=["shipped", "a-user's"])
+def test_a_fault_that_passed_through_no_dialect_is_ours(dialect: object) -> None:
+    """Whoever reads it has nothing to mend, and somebody to tell."""
+    with pytest.raises(AttributeError) as caught:
+        Subjects.parse_event(None, "fp.events.x")  # type: ignore[arg-type]
+    beside = caught.value.with_traceback(caught.value.__traceback__.tb_next)  # type: ignore
+    told = told_of(beside, dialect)
+    assert told.startswith("fencepost raised AttributeError in parse_event, ")
+    assert "report it" in told
