@@ -3,6 +3,9 @@
 The plain loop is what one would write without any ledger: nats-py, fetch(500), ack. Both work off
 the same events with one process that does nothing else; what is compared is how long it takes until
 the broker has all acks. Each figure is a median of rounds that take turns, and given as a ratio.
+
+The bare loop is the most that a ledger of two writes could reach: the pool's own client, an insert
+and an update of a row for each event, in batches, an ack, and nothing that is decided or run.
 """
 
 import argparse
@@ -124,6 +127,55 @@ async def main(url, count):
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
+BARE = """
+import asyncio, sys
+from fencepost.broker.jetstream import connect
+from fencepost.ports import Message
+from fencepost.settings import Broker
+from fencepost.settings_file import login_for
+from fencepost_schemas.limits import LEDGER_BATCH_WELL_FILLED, LEDGER_BATCHES_MAX
+
+ROW = b"x" * {row}
+waiting, at_work, stirred = [], set(), asyncio.Event()
+
+def take(message):
+    waiting.append(message)
+    stirred.set()
+
+async def see_through(connection, group):
+    # Events are told apart by their places in the stream.
+    places = [message.reply.split(".")[5].zfill(26) for message in group]
+    rows = [Message("fp.ledger.bare.orders." + place, ROW, {{}}, 0) for place in places]
+    claimed = await connection.store_batch(rows)
+    first = claimed.sequence - len(rows) + 1
+    rows = [Message(row.subject, ROW, {{}}, first + n) for n, row in enumerate(rows)]
+    await connection.store_batch(rows)
+    for message in group:
+        await connection.settle(message, b"+ACK")
+
+async def main(url):
+    broker = Broker(servers=(url,))
+    connection = await connect(broker, login_for(broker, "worker"), "worker")
+    puller = connection.puller("{events}", "bare", take)
+    await puller.open()
+    while True:
+        busy = sum(len(group) for _, group in at_work)
+        await puller.want({slots} - busy - len(waiting))
+        stirred.clear()
+        await stirred.wait()
+        while len(at_work) < LEDGER_BATCHES_MAX and waiting and (
+            not at_work or len(waiting) >= LEDGER_BATCH_WELL_FILLED
+        ):
+            group = waiting[:{batch}]
+            del waiting[:{batch}]
+            one = (asyncio.create_task(see_through(connection, group)), tuple(group))
+            at_work.add(one)
+            one[0].add_done_callback(lambda task, one=one: (at_work.discard(one), stirred.set()))
+
+asyncio.run(main(sys.argv[1]))
+"""
+ROW_BYTES = 560
+"""What a row of such an event takes."""
 TARGETS = {
     ("always", "once"): 0.4,
     ("default", "once"): 0.5,
@@ -246,23 +298,25 @@ async def measure(sync: str, count: int, rounds: int) -> dict[str, list[float]]:
         async with bench_house(folder, sync) as (settings, connection):
             server = (settings.broker.servers or ("",))[0]
             subjects = Subjects(settings.broker.prefix)
-            await add_plain_consumer(server, subjects)
+            await add_consumers(server, subjects)
             commands = write_programs(folder, server, count)
             found = await throughput(sync, count, rounds, connection, subjects, commands)
             await catch_up(connection, commands["one"], server)
             return {**found, **await latency(sync, rounds, connection, subjects, server, commands)}
 
 
-async def add_plain_consumer(server: str, subjects: Subjects) -> None:
+async def add_consumers(server: str, subjects: Subjects) -> None:
+    """Make the consumers of what makes none of its own."""
     client = await nats.connect(server)
-    await client.jetstream().add_consumer(
-        EVENTS,
-        durable_name="plain",
-        ack_policy="explicit",
-        ack_wait=45,
-        max_ack_pending=20_000,
-        filter_subject=subjects.events_of(),
-    )
+    for name in ("plain", "bare"):
+        await client.jetstream().add_consumer(
+            EVENTS,
+            durable_name=name,
+            ack_policy="explicit",
+            ack_wait=45,
+            max_ack_pending=20_000,
+            filter_subject=subjects.events_of(),
+        )
     await client.close()
 
 
@@ -270,11 +324,14 @@ def write_programs(folder: Path, server: str, count: int) -> dict[str, list[str]
     """Write what is compared into a folder; return the command of each."""
     (folder / "plain.py").write_text(PLAIN.format(events=EVENTS, batch=BATCH), "utf-8")
     (folder / "plain_one.py").write_text(ONE_PLAIN.format(events=EVENTS, batch=BATCH), "utf-8")
+    bare = BARE.format(events=EVENTS, batch=BATCH, slots=SLOTS, row=ROW_BYTES)
+    (folder / "bare.py").write_text(bare, "utf-8")
     pool = "\n".join(f"{field} = {value}" for field, value in LEASES.items())
     toml = folder / "fencepost.toml"
     toml.write_text(f'[broker]\nservers = ["{server}"]\n[pool]\n{pool}\n', "utf-8")
     commands = {
         "plain": [sys.executable, str(folder / "plain.py"), server, str(count)],
+        "bare": [sys.executable, str(folder / "bare.py"), server],
         "plain one": [sys.executable, str(folder / "plain_one.py"), server],
     }
     for who in ("once", "idempotent", "one"):
@@ -295,14 +352,14 @@ async def throughput(
     subjects: Subjects,
     commands: dict[str, list[str]],
 ) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {"plain": [], "once": [], "idempotent": []}
+    found: dict[str, list[float]] = {"plain": [], "bare": [], "once": [], "idempotent": []}
     names = list(found)
     for number in range(rounds + 1):
         await publish(connection, subjects, count, number)
         # Each has each place in turn: the broker still tidies up behind whoever went before.
         first = number % len(names)
         for who in names[first:] + names[:first]:
-            consumer = "plain" if who == "plain" else f"fp-bench-{who}"
+            consumer = who if who in ("plain", "bare") else f"fp-bench-{who}"
             seconds = await timed(connection, consumer, *commands[who])
             if number:  # the first round warms up, and makes the consumers
                 found[who].append(seconds)
@@ -344,7 +401,7 @@ async def catch_up(connection: JetStream, command: list[str], server: str) -> No
 def report(sync: str, found: dict[str, list[float]], count: int) -> list[dict[str, Any]]:
     plain = statistics.median(found["plain"])
     lines = []
-    for effect in ("once", "idempotent"):
+    for effect in ("once", "idempotent", "bare"):
         median = statistics.median(found[effect])
         lines.append(
             {
@@ -353,7 +410,7 @@ def report(sync: str, found: dict[str, list[float]], count: int) -> list[dict[st
                 "events_per_s": round(count / median),
                 "plain_events_per_s": round(count / plain),
                 "ratio": round(plain / median, 3),
-                "target": TARGETS[sync, effect],
+                "target": TARGETS.get((sync, effect), ""),
             }
         )
     one, plain_one = (statistics.median(found[who]) for who in ("one", "plain one"))

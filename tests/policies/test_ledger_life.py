@@ -110,6 +110,8 @@ class OneRow(RuleBasedStateMachine):
         self.leave: set[int] = set()
         self.questions: dict[tuple[QuestionKind, int], bool] = {}
         self.held: list[Arrived] = []
+        self.ruled: dict[str, Action] = {}
+        """What somebody said of a seam. It stands for whatever is held there later, too."""
         self.asked: list[tuple[Verified, Carrier | None]] = []
         self.happened = False
         self.effects = 0
@@ -180,13 +182,21 @@ class OneRow(RuleBasedStateMachine):
         for notice in plan.publish:
             if notice is Notice.HOLD:
                 assert isinstance(given, Arrived)
-                self.held.append(given)
+                self.hold(given)
             elif notice is Notice.PARK:
                 brought = carrier.given if carrier is not None else self.arrived
                 event = brought if isinstance(brought, Arrived) else self.arrived
                 self.carriers.append(Carrier(event))
             elif notice is Notice.ASK_DOUBT and self.row is not None:
                 self.questions.setdefault((QuestionKind.DOUBT, self.row.attempt), False)
+
+    def hold(self, event: Arrived) -> None:
+        """Keep an event under its seam's question; whoever finds it ruled on brings it on."""
+        action = self.ruled.get(event.generation)
+        if action is None:
+            self.held.append(event)
+        else:
+            self.carriers.append(Carrier(msgspec.structs.replace(event, action=action)))
 
     def ask_checker(self, carrier: Carrier | None) -> None:
         """The checker looks now, and says later what it saw."""
@@ -282,6 +292,7 @@ class OneRow(RuleBasedStateMachine):
         """The seam's answer carries the events that were held under it."""
         event = data.draw(st.sampled_from(self.held))
         self.held = [held for held in self.held if held.generation != event.generation]
+        self.ruled[event.generation] = action
         self.carriers.append(Carrier(msgspec.structs.replace(event, action=action)))
 
     # --- what a handler does
