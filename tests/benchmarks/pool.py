@@ -136,10 +136,15 @@ from fencepost.settings_file import login_for
 from fencepost_schemas.limits import LEDGER_BATCH_WELL_FILLED, LEDGER_BATCHES_MAX
 
 ROW = b"x" * {row}
-waiting, at_work, stirred = [], set(), asyncio.Event()
+waiting, at_work, stirred = [], {{}}, asyncio.Event()
 
 def take(message):
     waiting.append(message)
+    stirred.set()
+
+def over(task):
+    del at_work[task]
+    task.result()
     stirred.set()
 
 async def see_through(connection, group):
@@ -159,8 +164,7 @@ async def main(url):
     puller = connection.puller("{events}", "bare", take)
     await puller.open()
     while True:
-        busy = sum(len(group) for _, group in at_work)
-        await puller.want({slots} - busy - len(waiting))
+        await puller.want({slots} - sum(at_work.values()) - len(waiting))
         stirred.clear()
         await stirred.wait()
         while len(at_work) < LEDGER_BATCHES_MAX and waiting and (
@@ -168,9 +172,9 @@ async def main(url):
         ):
             group = waiting[:{batch}]
             del waiting[:{batch}]
-            one = (asyncio.create_task(see_through(connection, group)), tuple(group))
-            at_work.add(one)
-            one[0].add_done_callback(lambda task, one=one: (at_work.discard(one), stirred.set()))
+            task = asyncio.create_task(see_through(connection, group))
+            at_work[task] = len(group)
+            task.add_done_callback(over)
 
 asyncio.run(main(sys.argv[1]))
 """
