@@ -74,7 +74,12 @@ def settle(
             del stops[source]
     offers = tuple(sorted(source for source in known if source not in stops))
     members = {**living, me.bridge: msgspec.structs.replace(me, offers=offers)}
-    owners = {source: owner for source, owner in roster.claims.items() if owner in members}
+    # What is written down as ours and was let go meanwhile is anybody's: it is the first to move.
+    owners = {
+        source: owner
+        for source, owner in roster.claims.items()
+        if owner in members and (owner != me.bridge or source in running)
+    }
     rightful = shares({name: frozenset(one.offers) for name, one in members.items()}, owners)
     claims = {source: owner for source, owner in owners.items() if owner != me.bridge}
     follow = frozenset(

@@ -44,7 +44,8 @@ class Hands:
 
     @property
     def running(self) -> frozenset[str]:
-        return frozenset(self._tasks)
+        """What is followed, or rests and is begun again: not what was let go."""
+        return frozenset(self._tasks) | frozenset(self._rests)
 
     async def hold(self, wanted: Mapping[str, Known]) -> bool:
         """Follow these sources and no others; return True where one was let go."""
