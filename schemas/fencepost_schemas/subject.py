@@ -48,9 +48,26 @@ def checked_generation(text: str) -> str:
 
 def digest_token(*parts: str, chars: int = 26) -> str:
     """Return lower-case base32 of blake2b-128 over the parts; it tells nothing of the text."""
-    encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
-    told_apart = b"".join([len(one).to_bytes(8, "big") + one for one in encoded])
-    return _base32(hashlib.blake2b(told_apart, digest_size=16).digest())[:chars]
+    return _base32(_hashed(*parts).digest())[:chars]
+
+
+def key_token(handler: str, namespace: str, key: str) -> str:
+    """Return `digest_token` of the three, the names of which are the same for many keys."""
+    hashed = _hashed_names(handler, namespace).copy()
+    hashed.update(_told_apart(key))
+    return _base32(hashed.digest())
+
+
+def _hashed(*parts: str) -> "hashlib.blake2b":
+    return hashlib.blake2b(b"".join([_told_apart(part) for part in parts]), digest_size=16)
+
+
+_hashed_names = lru_cache(maxsize=NAMES_KNOWN_MAX)(_hashed)
+
+
+def _told_apart(part: str) -> bytes:
+    encoded = part.encode("utf-8", "surrogatepass")
+    return len(encoded).to_bytes(8, "big") + encoded
 
 
 def _base32(digest: bytes) -> str:

@@ -15,6 +15,7 @@ from fencepost_schemas.subject import (
     app_source,
     digest_token,
     is_app_source,
+    key_token,
     lane_of,
     slug,
     stream_plans,
@@ -221,6 +222,13 @@ def test_a_digest_token_is_plain_and_of_one_length(parts: list[str]) -> None:
 def test_other_parts_give_another_token(first: list[str], second: list[str]) -> None:
     """Where one part ends and the next begins is part of what is hashed."""
     assert (first == second) == (digest_token(*first) == digest_token(*second))
+
+
+@ANY
+@given(st.text(max_size=20), st.text(max_size=20), st.text())
+def test_a_key_s_token_is_the_digest_of_all_three(handler: str, namespace: str, key: str) -> None:
+    """However it is reckoned, a row stands where an older release has put it."""
+    assert digest_token(handler, namespace, key) == key_token(handler, namespace, key)
 
 
 @ANY

@@ -79,7 +79,8 @@ async def test_a_message_is_written_as_the_library_writes_it(
             st.sampled_from(SUBJECTS[:3]),
             st.sampled_from([b"", b"payload", b"x" * 101]),
             st.sampled_from(["", "_INBOX.x"]),
-            st.sampled_from([None, {"ce-key": "k"}, {"é": "k"}, {"Nats-TTL": "5"}]),
+            st.sampled_from([None, {}, {"ce-key": "k"}, {"é": "k"}, {"ce-key": "é"}]),
+            st.sampled_from(["", "Nats-TTL: 5\r\n", "Nats-TTL: 5\r\nNats-Batch-Id: b\r\n"]),
         ),
         max_size=5,
     )
@@ -89,8 +90,9 @@ async def test_many_messages_are_written_as_each_by_itself(messages: list[Any]) 
     client = Noted()
 
     async def one_by_one() -> None:
-        for message in messages:
-            await client.send(*message)
+        for subject, payload, reply, headers, own in messages:
+            lines = [line.split(": ") for line in own.splitlines()]
+            await client.send(subject, payload, reply, {**(headers or {}), **dict(lines)})
 
     theirs = await sent(client, one_by_one)
     went_before = b"".join(client.sent)

@@ -25,8 +25,9 @@ _names_known: set[str] = set()
 
 Take = Callable[[str, str, bytes, dict[str, str]], None]
 """Takes the subject, the reply, the payload and the headers of a message."""
-Outgoing = tuple[str, bytes, str, dict[str, str] | None]
-"""The subject, the payload, the reply ("" for none) and the headers of a message."""
+Outgoing = tuple[str, bytes, str, dict[str, str] | None, str]
+"""The subject, the payload, the reply ("" for none) and the headers of a message; and our own lines
+of headers behind those, which are known to be good ones, each with its end."""
 
 
 class QuickClient(Client):
@@ -84,17 +85,17 @@ class QuickClient(Client):
     async def send_all(self, messages: Sequence[Outgoing]) -> None:
         """Send each of them, in one go unless one needs a closer look."""
         written: list[bytes] = []
-        for subject, payload, reply, headers in messages:
-            one = frame(subject, reply, headers, payload)
+        for subject, payload, reply, headers, own in messages:
+            one = frame(subject, reply, headers, payload, own)
             if one is None or len(payload) > self._max_payload:
                 break
             written.append(one)
         if len(written) < len(messages) or not self.is_connected:
-            for subject, payload, reply, headers in messages:
-                await self.send(subject, payload, reply, headers)
+            for subject, payload, reply, headers, own in messages:
+                await self.send(subject, payload, reply, {**(headers or {}), **_read(own)})
             return
         self.stats["out_msgs"] += len(messages)
-        self.stats["out_bytes"] += sum(len(payload) for _, payload, _, _ in messages)
+        self.stats["out_bytes"] += sum(len(one[1]) for one in messages)
         await self._send_command(b"".join(written))
         if self._flush_queue is not None and self._flush_queue.empty():
             await self._flush_pending()
@@ -114,20 +115,30 @@ class QuickClient(Client):
         return _well_named(lines)
 
 
-def frame(subject: str, reply: str, headers: dict[str, str] | None, payload: bytes) -> bytes | None:
+def frame(
+    subject: str, reply: str, headers: dict[str, str] | None, payload: bytes, own: str = ""
+) -> bytes | None:
     """Return the message in the broker's protocol, or None for what needs a closer look."""
     if _NO_SUBJECT.search(subject + reply) or not subject:
         return None
     to = f"{subject} {reply} " if reply else f"{subject} "
-    if not headers:
+    lines = own
+    if headers:
+        theirs = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        one_each = theirs.count("\n") == len(headers) and theirs.count("\r") == len(headers)
+        if not one_each or not (_names_known.issuperset(headers) or _are_names(headers)):
+            return None
+        lines = theirs + own
+    if not lines:
         return b"PUB %b%d\r\n%b\r\n" % (to.encode(), len(payload), payload)
-    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-    one_each = lines.count("\n") == len(headers) and lines.count("\r") == len(headers)
-    if not one_each or not (_names_known.issuperset(headers) or _are_names(headers)):
-        return None
-    head = f"NATS/1.0\r\n{lines}\r\n".encode()
-    sizes = (len(head), len(head) + len(payload))
-    return b"HPUB %b%d %d\r\n%b%b\r\n" % (to.encode(), *sizes, head, payload)
+    head = f"NATS/1.0\r\n{lines}\r\n"
+    head_bytes = len(head) if head.isascii() else len(head.encode())
+    sizes = f"{head_bytes} {head_bytes + len(payload)}"
+    return f"HPUB {to}{sizes}\r\n{head}".encode() + payload + b"\r\n"
+
+
+def _read(own: str) -> dict[str, str]:
+    return dict(line.split(": ", 1) for line in own.splitlines())
 
 
 def _are_names(headers: dict[str, str]) -> bool:

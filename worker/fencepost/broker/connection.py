@@ -29,6 +29,7 @@ log = logging.getLogger("fencepost.broker")
 
 STILL_AWAY_S = 30.0
 """Before it is said again that the broker cannot be reached."""
+EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 NO_STREAM = 10059
 UNAVAILABLE = 10008
 """Passing: a cluster elects who answers."""
@@ -142,13 +143,13 @@ class Connection:
         with self._expect_reply(*[message.subject for message in messages]) as (inbox, waiting):
             outgoing: list[Outgoing] = []
             for number, message in enumerate(messages, 1):
-                headers = _with_expectation(message)
-                headers["Nats-Batch-Id"] = batch
-                headers["Nats-Batch-Sequence"] = str(number)
+                own = f"Nats-Batch-Id: {batch}\r\nNats-Batch-Sequence: {number}\r\n"
+                if message.expect is not None:
+                    own += f"{EXPECTED}: {message.expect}\r\n"
+                reply = ""
                 if number == last:
-                    headers["Nats-Batch-Commit"] = "1"
-                reply = inbox if number == last else ""
-                outgoing.append((message.subject, message.payload, reply, headers))
+                    own, reply = f"{own}Nats-Batch-Commit: 1\r\n", inbox
+                outgoing.append((message.subject, message.payload, reply, message.headers, own))
             await self._send_all(outgoing)
             sent()
             return _read_ack(await self._await_reply(waiting, None))
@@ -224,9 +225,7 @@ class Connection:
         try:
             await self.client.send_all(messages)
         except nats.errors.Error as error:
-            raise self._not_sent(
-                error, max(len(payload) for _, payload, _, _ in messages)
-            ) from None
+            raise self._not_sent(error, max(len(one[1]) for one in messages)) from None
 
     def _not_sent(self, error: nats.errors.Error, payload_bytes: int) -> Exception:
         """Return what it means to a call that the library did not send."""
@@ -343,7 +342,7 @@ def _denied(role: str, does: str, subject: str) -> Denied:
 def _with_expectation(message: Message) -> dict[str, str]:
     headers = dict(message.headers)
     if message.expect is not None:
-        headers["Nats-Expected-Last-Subject-Sequence"] = str(message.expect)
+        headers[EXPECTED] = str(message.expect)
     return headers
 
 

@@ -8,7 +8,7 @@ from fencepost_policies.keys import Key, key_for, key_in
 from fencepost_policies.plan import Arrived, Start
 from fencepost_schemas.event import ClassifiedEvent, KeyScope
 from fencepost_schemas.question import Held, Ruling
-from fencepost_schemas.subject import Subjects, digest_token
+from fencepost_schemas.subject import Subjects, key_token
 
 
 class Ruled(msgspec.Struct, frozen=True, gc=False):
@@ -97,7 +97,7 @@ def namespace_of(event: ClassifiedEvent) -> str:
 
 def row_subject(subjects: Subjects, handler: str, namespace: str, key: str) -> str:
     """Return the ledger subject of a key; the key itself never enters a subject."""
-    return subjects.row(handler, namespace, digest_token(handler, namespace, key))
+    return subjects.row(handler, namespace, key_token(handler, namespace, key))
 
 
 def _carried_for(handler: Handler, carrier: Held) -> Held:
