@@ -22,6 +22,16 @@ def test_seeds_that_are_none_are_one_clear_line(
     assert f"argument --seeds: {seeds!r}" in told
 
 
+@pytest.mark.parametrize("jobs", ["0", "-1", "two"])
+def test_jobs_that_are_none_are_one_clear_line(
+    jobs: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit:
+        play(monkeypatch, f"--jobs={jobs}")
+    assert 2 == exit.value.code
+    assert f"argument --jobs: {jobs!r}" in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_in_a_pipe_there_are_results_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

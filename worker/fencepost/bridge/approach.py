@@ -7,7 +7,7 @@ here, and what it means is the judge's.
 import asyncio
 import heapq
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 
 from fencepost.bridge.attempt import Arrival, Attempt, Heard
@@ -229,16 +229,12 @@ def merged(first: list[Arrival], second: list[Arrival], *, ended: bool) -> list[
         if at is None:
             alone.append(came)
         elif at >= taken:
-            merged += [*_between(second[taken:at], alone, ended=False), second[at]]
+            merged += [*second[taken:at], *alone, second[at]]
             alone = []
             taken = at + 1
-    return [*merged, *_between(second[taken:], alone, ended=ended)]
-
-
-def _between(second: list[Arrival], first: list[Arrival], *, ended: bool) -> Iterable[Arrival]:
     if ended:
-        return heapq.merge(second, first, key=lambda came: came.at_s)
-    return [*second, *first]
+        return [*merged, *heapq.merge(second[taken:], alone, key=lambda came: came.at_s)]
+    return [*merged, *second[taken:], *alone]
 
 
 def _refused_in_stream(hearing: Hearing) -> bool:

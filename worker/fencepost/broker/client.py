@@ -76,11 +76,7 @@ class QuickClient(Client):
         if written is None or not self.is_connected or len(payload) > self.max_payload:
             await self.publish(subject, payload, reply, headers or None)
             return
-        self.stats["out_msgs"] += 1
-        self.stats["out_bytes"] += len(payload)
-        await self._send_command(written)
-        if self._flush_queue is not None and self._flush_queue.empty():
-            await self._flush_pending()
+        await self._put_out(written, 1, len(payload))
 
     async def send_all(self, messages: Sequence[Outgoing]) -> None:
         """Send each of them, in one go unless one needs a closer look."""
@@ -94,9 +90,12 @@ class QuickClient(Client):
             for subject, payload, reply, headers, own in messages:
                 await self.send(subject, payload, reply, {**(headers or {}), **_read(own)})
             return
-        self.stats["out_msgs"] += len(messages)
-        self.stats["out_bytes"] += sum(len(one[1]) for one in messages)
-        await self._send_command(b"".join(written))
+        await self._put_out(b"".join(written), len(messages), sum(len(one[1]) for one in messages))
+
+    async def _put_out(self, written: bytes, messages: int, payload_bytes: int) -> None:
+        self.stats["out_msgs"] += messages
+        self.stats["out_bytes"] += payload_bytes
+        await self._send_command(written)
         if self._flush_queue is not None and self._flush_queue.empty():
             await self._flush_pending()
 

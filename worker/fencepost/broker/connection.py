@@ -29,6 +29,12 @@ log = logging.getLogger("fencepost.broker")
 
 STILL_AWAY_S = 30.0
 """Before it is said again that the broker cannot be reached."""
+NOT_SENT = (
+    nats.errors.MaxPayloadError,
+    nats.errors.ConnectionClosedError,
+    nats.errors.OutboundBufferLimitError,
+)
+"""Why the library may not have sent anything."""
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 NO_STREAM = 10059
 UNAVAILABLE = 10008
@@ -218,26 +224,23 @@ class Connection:
     ) -> None:
         try:
             await self.client.send(subject, payload, reply, headers)
-        except nats.errors.Error as error:
+        except NOT_SENT as error:
             raise self._not_sent(error, len(payload)) from None
 
     async def _send_all(self, messages: Sequence[Outgoing]) -> None:
         try:
             await self.client.send_all(messages)
-        except nats.errors.Error as error:
+        except NOT_SENT as error:
             raise self._not_sent(error, max(len(one[1]) for one in messages)) from None
 
-    def _not_sent(self, error: nats.errors.Error, payload_bytes: int) -> Exception:
-        """Return what it means to a call that the library did not send."""
+    def _not_sent(self, error: Exception, payload_bytes: int) -> FencepostError:
+        """Return what one of NOT_SENT means to the call; the payload is the largest that it had."""
         if isinstance(error, nats.errors.MaxPayloadError):
             return NotFine(
                 f"a message of {payload_bytes} bytes is over the broker's max_payload of "
                 f"{self.client.max_payload}: raise it on the broker"
             )
-        down = nats.errors.ConnectionClosedError | nats.errors.OutboundBufferLimitError
-        if isinstance(error, down):
-            return Unanswered(f"the connection to the broker is down: {error}")
-        return error
+        return Unanswered(f"the connection to the broker is down: {error}")
 
     @contextlib.contextmanager
     def _expect_reply(self, *subjects: str) -> Iterator[tuple[str, _Waiting]]:

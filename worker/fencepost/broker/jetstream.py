@@ -25,7 +25,7 @@ class JetStream(Connection):
         return Puller(self, stream, consumer, take)
 
     async def settle(self, delivery: Delivery, word: bytes) -> None:
-        await self._send(delivery.reply, word, None, "")
+        await self.post(delivery.reply, word)
 
 
 async def connect(broker: Broker, login: Login, role: str) -> JetStream:

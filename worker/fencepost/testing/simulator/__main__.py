@@ -59,7 +59,7 @@ def main() -> int:
     parser.add_argument(
         "--seeds", type=_seeds, default="0:200", metavar="A:B", help="from A, up to but not B"
     )
-    parser.add_argument("--jobs", type=int, default=1, help="processes to play them on")
+    parser.add_argument("--jobs", type=_jobs, default=1, help="processes to play them on")
     parser.add_argument("--verbose", action="store_true", help="the plan and the faults, too")
     parser.add_argument("--json", action="store_true", help="one object a seed")
     options = parser.parse_args()
@@ -91,6 +91,12 @@ def _seeds(text: str) -> range:
     if not seeds:
         raise argparse.ArgumentTypeError(f"{text!r} names no seed: A is to be below B")
     return seeds
+
+
+def _jobs(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes: 1 or more")
+    return int(text)
 
 
 def _played(seeds: range, jobs: int) -> Iterator[Report]:
