@@ -46,11 +46,11 @@ class _Connection(MemoryConnection):
         held = self.broker.consumers.get((stream, consumer))
         if held is None:
             return {"error": {"description": "consumer not found"}}
-        waiting = sum(
-            held.stream.matching(subject, held.next_sequence) is not None
-            for subject in held.plan.subjects
-        )
-        return {"num_pending": waiting, "num_ack_pending": len(held.due)}
+        return {
+            "config": {"filter_subjects": held.plan.subjects},
+            "delivered": {"stream_seq": held.next_sequence - 1},
+            "num_ack_pending": len(held.due),
+        }
 
 
 class MemoryHouse(House):

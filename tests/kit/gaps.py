@@ -13,7 +13,7 @@ from fencepost_schemas.standing import Standing
 from fencepost_schemas.subject import EVENTS, LEDGER
 from fencepost_schemas.verdict import EpochRecord, Verdict, gap_id
 from kit.house import House
-from kit.pool import FIRST, SECOND
+from kit.pool import FIRST, SECOND, all_acked
 from kit.wait import until
 
 GAP = Gap(FIRST, "1", SECOND, "9")
@@ -94,15 +94,7 @@ async def register(home: House, app: Fencepost) -> None:
 
 async def filled(home: House, app: str = "shop") -> None:
     """Return once every record of gaps is acked, and every event behind them."""
-
-    async def empty() -> bool:
-        for name in (f"fp-{app}-gaps-orders", f"fp-{app}"):
-            info = await home.connection.api(f"CONSUMER.INFO.{EVENTS}.{name}")
-            if "error" in info or info["num_pending"] or info["num_ack_pending"]:
-                return False
-        return True
-
-    await until(empty, "everything to be acked")
+    await all_acked(home, [(EVENTS, f"fp-{app}-gaps-orders"), (EVENTS, f"fp-{app}")])
 
 
 async def gap_row(home: House, gap: Gap = GAP) -> Row:

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 
 from fencepost import Context, Fencepost
+from fencepost.broker.backlog import nothing_left
 from fencepost.errors import NotFine
 from fencepost.pool.worker import Renewal, nothing_reached
 from fencepost.ports import Message, Stored, StoredMessage
@@ -211,13 +212,17 @@ async def say(
 # --- looking ------------------------------------------------------------------------------------
 async def settle(home: House, app: str = "shop", *, answers: bool = True) -> None:
     """Return once the app's consumers have nothing left: all is acked."""
+    consumers = [(EVENTS, f"fp-{app}"), (RETRIES, f"fp-{app}-retries")]
+    consumers += [(ANSWERS, f"fp-{app}-answers")] if answers else []
+    await all_acked(home, consumers)
+
+
+async def all_acked(home: House, consumers: Sequence[tuple[str, str]]) -> None:
+    """Return once these consumers, each with its stream, are there and have nothing left."""
 
     async def empty() -> bool:
-        names = [(EVENTS, f"fp-{app}"), (RETRIES, f"fp-{app}-retries")]
-        names += [(ANSWERS, f"fp-{app}-answers")] if answers else []
-        for stream, name in names:
-            info = await home.connection.api(f"CONSUMER.INFO.{stream}.{name}")
-            if "error" in info or info["num_pending"] or info["num_ack_pending"]:
+        for stream, name in consumers:
+            if not await nothing_left(home.connection, stream, name):
                 return False
         return True
 

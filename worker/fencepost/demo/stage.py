@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx2
 import msgspec
 
+from fencepost.broker.backlog import nothing_left
 from fencepost.broker.connection import Connection
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.broker.jetstream import connect
@@ -183,9 +184,9 @@ class Stage:
             f"STREAM.INFO.{EVENTS}", {"subjects_filter": Subjects().events_of()}
         )
         published = sum((filters["state"].get("subjects") or {}).values())
-        consumer = await connection.api(f"CONSUMER.INFO.{EVENTS}.{CONSUMER}")
-        idle = not consumer.get("num_pending") and not consumer.get("num_ack_pending")
-        return published >= self._sent(FENCEPOST) and "error" not in consumer and idle
+        if published < self._sent(FENCEPOST):
+            return False
+        return await nothing_left(connection, EVENTS, CONSUMER)
 
 
 @asynccontextmanager
