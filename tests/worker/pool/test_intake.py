@@ -1,7 +1,7 @@
 """An intake takes no more than it has slots, and a message has its slot until it is through."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -73,12 +73,13 @@ def message(text: bytes) -> Delivery:
 async def test_a_slot_is_free_again_once_the_word_was_said() -> None:
     """Not before: what is not acked yet is still this worker's."""
     begun: list[Delivery] = []
-    intake, connection = made(lambda _, one: begun.append(one))
+    intake, connection = made(lambda _, some: begun.extend(some))
     async with running(intake):
         await until(lambda: connection.pulled.wanted == [3], "the first request")
         for text in (b"a", b"b"):
             connection.pulled.take(message(text))
         assert intake.taken == 2
+        await until(lambda: len(begun) == 2, "both to be begun")
         for one in begun:
             intake.settle(one, ACK)
         assert intake.taken == 2
@@ -88,12 +89,34 @@ async def test_a_slot_is_free_again_once_the_word_was_said() -> None:
 
 
 async def test_about_what_another_worker_owns_nothing_is_said() -> None:
-    begun: list[Delivery] = []
-    intake, connection = made(lambda _, one: begun.append(one))
-    connection.pulled.take(message(b"a"))
-    intake.settle(begun[0], None)
-    assert intake.taken == 0
+    intake, connection = made(lambda intake, some: [intake.settle(one, None) for one in some])
+    async with running(intake):
+        connection.pulled.take(message(b"a"))
+        await intake.emptied()
     assert [] == connection.words
+
+
+async def test_what_came_meanwhile_is_begun_together() -> None:
+    """In the order in which it came."""
+    begun: list[list[bytes]] = []
+    intake, connection = made(lambda _, some: begun.append([one.payload for one in some]))
+    for text in (b"a", b"b"):
+        connection.pulled.take(message(text))
+    async with running(intake):
+        await until(lambda: len(begun) == 1, "both to be begun")
+        connection.pulled.take(message(b"c"))
+        await until(lambda: len(begun) == 2, "the third to be begun")
+    assert [[b"a", b"b"], [b"c"]] == begun
+
+
+async def test_what_has_come_by_the_end_is_begun() -> None:
+    """It has its slot, and a worker that drains waits for it."""
+    intake, connection = made(lambda intake, some: [intake.settle(one, ACK) for one in some])
+    async with running(intake):
+        await until(lambda: connection.pulled.wanted == [3], "the first request")
+        connection.pulled.take(message(b"a"))
+    await intake.emptied()
+    assert [(b"a", ACK)] == connection.words
 
 
 @pytest.mark.parametrize("error", [Unreachable("away"), NotFine("too large")])
@@ -105,14 +128,15 @@ async def test_one_event_that_cannot_be_dealt_with_does_not_stop_the_others(
     async def fails() -> None:
         raise error
 
-    def begin(intake: Intake, one: Delivery) -> None:
-        if one.payload == b"at once":
-            raise error
-        if one.payload == b"in a task":
-            intake.spawn(fails)
-        else:
-            connection.fails = error
-            intake.settle(one, ACK)
+    def begin(intake: Intake, some: Sequence[Delivery]) -> None:
+        for one in some:
+            if one.payload == b"at once":
+                intake.failed(error)
+            elif one.payload == b"in a task":
+                intake.spawn(fails)
+            else:
+                connection.fails = error
+                intake.settle(one, ACK)
 
     intake, connection = made(begin)
     async with running(intake) as task:
@@ -135,19 +159,32 @@ async def test_what_concerns_all_of_them_ends_the_worker(error: Exception) -> No
             await asyncio.wait_for(task, 5)
 
 
+async def test_a_fault_at_the_beginning_ends_the_worker() -> None:
+    """Whatever came with it comes again; to see to some of it with a fault is no better."""
+
+    def begin(intake: Intake, some: Sequence[Delivery]) -> None:
+        raise ValueError("a fault of this program")
+
+    intake, connection = made(begin)
+    connection.pulled.take(message(b"a"))
+    with pytest.raises(ValueError, match="a fault"):
+        await asyncio.wait_for(intake.run(), 5)
+
+
 async def test_a_task_has_its_slot_to_its_end() -> None:
-    going_on = asyncio.Event()
+    begun, going_on = asyncio.Event(), asyncio.Event()
 
     async def work_on(one: Delivery) -> None:
+        begun.set()
         await going_on.wait()
 
     intake, connection = made(in_a_task(work_on))
-    connection.pulled.take(message(b"a"))
-    await asyncio.sleep(0)
-    assert intake.taken == 1
-    going_on.set()
-    await intake.emptied()
-    assert intake.taken == 0
+    async with running(intake):
+        connection.pulled.take(message(b"a"))
+        await begun.wait()
+        assert intake.taken == 1
+        going_on.set()
+        await intake.emptied()
 
 
 async def test_what_is_cancelled_before_it_began_leaves_nothing_behind() -> None:
@@ -156,8 +193,9 @@ async def test_what_is_cancelled_before_it_began_leaves_nothing_behind() -> None
     async def work_on(one: Delivery) -> None:
         raise AssertionError("it was never to begin")
 
-    intake, connection = made(in_a_task(work_on))
-    connection.pulled.take(message(b"a"))
-    for task in intake.tasks:
-        task.cancel()
-    await asyncio.gather(*intake.tasks, return_exceptions=True)
+    begin = in_a_task(work_on)
+    intake, _ = made(begin)
+    begin(intake, [message(b"a")])
+    [task] = intake.tasks
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -116,7 +116,9 @@ def play() -> Play:
         held = Held("", {}, arrived.payload, app.name, "")
         ruled = Ruled(None, FIRST)
         work = make_work(app.handlers["charge"], arrived, held, ruled, subjects)
+        deciding = asyncio.create_task(driver.run())
         done = await driver.arrived(work, ruled)
+        deciding.cancel()
         return done.settlement, [row.state for row in ledger.rows], len(ran)
 
     return played

@@ -40,6 +40,7 @@ class Puller:
         self._inbox = connection.client.new_inbox()
         self._generation = 0
         self._subscription: Subscription | None = None
+        self._now_s = asyncio.get_running_loop().time
         self._heard_at = 0.0
         self._denied: Denied | None = None
         self.gone: asyncio.Event = asyncio.Event()
@@ -81,14 +82,14 @@ class Puller:
             }
         )
         if not self._heard_at:
-            self._heard_at = _now()
+            self._heard_at = self._now_s()
         await self._connection.client.publish(
             self._next, request, reply=f"{self._inbox}.{self._generation}"
         )
 
     def _watch(self) -> None:
         """Ask anew where the broker has been silent for longer than its heartbeats allow."""
-        if self.outstanding and self._heard_at and _now() - self._heard_at > 3 * HEARTBEAT_S:
+        if self.outstanding and self._heard_at and self._now_s() - self._heard_at > 3 * HEARTBEAT_S:
             log.warning("%s is silent; asking again", self._what)
             self._forget()
 
@@ -102,18 +103,18 @@ class Puller:
 
     def _arrived(self, subject: str, reply: str, data: bytes, headers: dict[str, str]) -> None:
         """Take a message of the stream, whatever its headers say: theirs are foreign text."""
-        self._heard_at = _now()
+        self._heard_at = self._now_s()
         if self.outstanding:
             self.outstanding -= 1
         # The broker's own headers are orders when sent again.
-        for name in [name for name in headers if name.startswith(("N", "n"))]:
+        for name in [name for name in headers if name[:1] in "Nn"]:
             if name[:5].lower() == "nats-":
                 del headers[name]
         self._take(Delivery(subject, headers, data, reply, _again(reply)))
 
     async def _told(self, message: Msg) -> None:
         """Hear what the broker says of a request."""
-        self._heard_at = _now()
+        self._heard_at = self._now_s()
         headers = message.headers or {}
         status = headers.get("Status")
         if int(message.subject.rsplit(".", 1)[1]) != self._generation or status == "100":
@@ -136,7 +137,3 @@ def _again(reply: str) -> bool:
     """
     tokens = reply.split(".")
     return tokens[4 if len(tokens) == 9 else 6] != "1"
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

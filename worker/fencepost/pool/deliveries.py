@@ -52,28 +52,42 @@ class Deliveries:
         self._seams = seams
         self._pauses = pauses
 
-    def begin(self, intake: Intake, message: Delivery) -> None:
-        """Begin to see one delivery through; the intake settles it once that is done."""
-        try:
-            event = self._event_of(message)
-        except BadEvent as error:
-            log.error("%s: %s; it is taken out of the stream", message.subject, error)
-            intake.settle(message, TERM)
-            return
-        handlers = self._app.handlers_for(event)
-        if not handlers:
-            self._count_unmatched(event.type)
-            intake.settle(message, ACK)
-            return
-        name = handlers[0].name
-        carrier = Held(message.subject, message.headers, message.payload, self._app.name, name)
-        plain = len(handlers) == 1 and not self._pauses.is_paused(name)
-        ruled = self._rulings.without_asking(event) if plain else None
-        if ruled is None:
-            intake.spawn(partial(self._work_on, message, event, carrier, handlers))
-            return
-        work = make_work(handlers[0], event, carrier, ruled, self._subjects, message.reply)
-        self._driver.begin(work, ruled, Parcel(self, intake, message, work, ruled))
+    def begin(self, intake: Intake, messages: Sequence[Delivery]) -> None:
+        """Begin to see deliveries through; the intake settles each once that is done."""
+        parcels = []
+        for message, event in self._read(intake, messages):
+            handlers = self._app.handlers_for(event)
+            if not handlers:
+                self._count_unmatched(event.type)
+                intake.settle(message, ACK)
+                continue
+            name = handlers[0].name
+            carrier = Held(message.subject, message.headers, message.payload, self._app.name, name)
+            plain = len(handlers) == 1 and not self._pauses.is_paused(name)
+            ruled = self._rulings.without_asking(event) if plain else None
+            if ruled is None:
+                intake.spawn(partial(self._work_on, message, event, carrier, handlers))
+            else:
+                parcels.append((message, event, handlers[0], carrier, ruled))
+        works = [
+            make_work(handler, event, carrier, ruled, self._subjects, message.reply)
+            for message, event, handler, carrier, ruled in parcels
+        ]
+        for work, (message, _, _, _, ruled) in zip(works, parcels, strict=True):
+            self._driver.begin(work, ruled, Parcel(self, intake, message, work, ruled))
+
+    def _read(
+        self, intake: Intake, messages: Sequence[Delivery]
+    ) -> list[tuple[Delivery, ClassifiedEvent]]:
+        """Return the events that came; what is none is taken out of the stream."""
+        events = []
+        for message in messages:
+            try:
+                events.append((message, self._event_of(message)))
+            except BadEvent as error:
+                log.error("%s: %s; it is taken out of the stream", message.subject, error)
+                intake.settle(message, TERM)
+        return events
 
     async def _work_on(
         self,

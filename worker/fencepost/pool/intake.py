@@ -20,15 +20,16 @@ PENDING_MAX = 20_000
 """Unacked messages of one app, over all its workers; each slot and each delayed retry takes one."""
 
 WorkOn = Callable[[Delivery], Coroutine[None, None, None]]
-Begin = Callable[["Intake", Delivery], None]
-"""Begins to see to a message, and tells the intake once it is through."""
+Begin = Callable[["Intake", Sequence[Delivery]], None]
+"""Begins to see to messages, and tells the intake of each once it is through."""
 
 
 def in_a_task(work_on: WorkOn) -> Begin:
     """Return what sees to each message in a task of its own, which settles it too."""
 
-    def begin(intake: "Intake", message: Delivery) -> None:
-        intake.spawn(partial(work_on, message))
+    def begin(intake: "Intake", messages: Sequence[Delivery]) -> None:
+        for message in messages:
+            intake.spawn(partial(work_on, message))
 
     return begin
 
@@ -51,7 +52,8 @@ class Feed(msgspec.Struct, frozen=True):
 class Intake:
     """Keeps a number of slots busy with the messages of one consumer.
 
-    A message has its slot until it is settled, or until the task that sees to it has ended.
+    A message has its slot until it is settled, or until the task that sees to it has ended. What
+    came since it was last looked is begun together.
     """
 
     def __init__(
@@ -63,13 +65,19 @@ class Intake:
         self._connection = connection
         self._slots = slots
         self._begin = begin
+        self._came: list[Delivery] = []
+        self._stirred = asyncio.Event()
+        """Something came, or a slot is free."""
         self._freed = asyncio.Event()
         self._failed: BaseException | None = None
         self._words: deque[tuple[Delivery, bytes]] = deque()
         self._saying = False
 
     async def run(self) -> None:
-        """Ask for as many messages as slots are free, for ever; raise what the work raises."""
+        """Ask for as many messages as slots are free, and begin them, for ever.
+
+        Raises what the work raises. What has come by the end is begun.
+        """
         await self.puller.open()
         try:
             while True:
@@ -77,14 +85,18 @@ class Intake:
                     raise self._failed
                 if self.puller.gone.is_set():
                     raise NotFine("the consumer is gone: start the worker again")
-                self._freed.clear()
+                self._stirred.clear()
+                self._begin_all()
                 await self.puller.want(self._slots - self.taken)
                 # Look after the puller even when nothing comes.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_S):
-                        await self._freed.wait()
+                        await self._stirred.wait()
         finally:
-            await self.puller.close()
+            try:
+                await self.puller.close()
+            finally:
+                self._begin_all()
 
     async def emptied(self) -> None:
         """Return once no slot is taken."""
@@ -119,14 +131,18 @@ class Intake:
     # --- inside
     def _take(self, message: Delivery) -> None:
         self.taken += 1
-        try:
-            self._begin(self, message)
-        except Exception as error:  # whoever brings the messages has others to bring
-            self.failed(error)
+        self._came.append(message)
+        self._stirred.set()
+
+    def _begin_all(self) -> None:
+        if self._came:
+            came, self._came = self._came, []
+            self._begin(self, came)
 
     def _free(self) -> None:
         self.taken -= 1
         self._freed.set()
+        self._stirred.set()
 
     async def _see_to(self, see_to: Callable[[], Coroutine[None, None, None]]) -> None:
         try:

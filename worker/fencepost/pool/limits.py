@@ -33,6 +33,8 @@ class Limits:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        # Asked for each time, the loop of this thread costs two calls to the system.
+        self._loop = asyncio.get_running_loop()
         self._held: set[Limit] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -41,11 +43,10 @@ class Limits:
 
         Raises TimeoutError where that ended it, and lets any other cancellation through.
         """
-        loop = asyncio.get_running_loop()
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         assert task is not None, "a handler runs in a task"
         before = task.cancelling()
-        now_s = loop.time()
+        now_s = self._loop.time()
         limit.over_s, limit.task = now_s + self._pool.handler_timeout_s, task
         self._held.add(limit)
         self._look_by(now_s + self._left_s(limit, now_s))
@@ -79,12 +80,12 @@ class Limits:
             if self._timer.when() <= at_s:
                 return
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(at_s, self._look)
+        self._timer = self._loop.call_at(at_s, self._look)
 
     def _look(self) -> None:
         """Stop what is over, and look again when the next one may be."""
         self._timer = None
-        now_s = asyncio.get_running_loop().time()
+        now_s = self._loop.time()
         next_s = inf
         for limit in self._held:
             if limit.text:

@@ -93,7 +93,8 @@ async def run_worker(
     renewing = renewal(leases) if renewal is not None else renew_here(leases, connection)
     async with app.lifespan(), renewing:
         watching = _keep_watch(connection, subjects, ledger, clock)
-        background = [asyncio.create_task(one) for one in (ledger.run(), watching, pauses.watch())]
+        beside = (ledger.run(), driver.run(), watching, pauses.watch())
+        background = [asyncio.create_task(one) for one in beside]
         try:
             pulling = [asyncio.create_task(intake.run()) for intake in intakes]
             await _until(stop, pulling, background)
