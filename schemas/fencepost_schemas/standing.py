@@ -23,9 +23,10 @@ class Standing(StrEnum):
     @property
     def tainted(self) -> bool:
         """True where a key is needed before anything may be applied."""
-        return self in (Standing.REORIGINATED, Standing.UNVERIFIABLE)
+        return self in _TAINTED
 
 
+_TAINTED = (Standing.REORIGINATED, Standing.UNVERIFIABLE)
 _RANKS = {standing: rank for rank, standing in enumerate(Standing)}
 
 

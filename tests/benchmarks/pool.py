@@ -155,8 +155,7 @@ async def see_through(connection, group):
     first = claimed.sequence - len(rows) + 1
     rows = [Message(row.subject, ROW, {{}}, first + n) for n, row in enumerate(rows)]
     await connection.store_batch(rows)
-    for message in group:
-        await connection.settle(message, b"+ACK")
+    await connection.settle_all([(message, b"+ACK") for message in group])
 
 async def main(url):
     broker = Broker(servers=(url,))

@@ -41,6 +41,10 @@ class Wire:
         self.words.append((delivery, word))
         await self.inner.settle(delivery, word)
 
+    async def settle_all(self, words: Sequence[tuple[Delivery, bytes]]) -> None:
+        for delivery, word in words:
+            await self.settle(delivery, word)
+
 
 class AtWrite(Wire):
     """Struck at the first write of a row in a state, before the broker has it or behind that.

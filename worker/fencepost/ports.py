@@ -152,6 +152,9 @@ class Broker(Protocol):
 
     async def settle(self, delivery: Delivery, word: bytes) -> None: ...
 
+    async def settle_all(self, words: Sequence[tuple[Delivery, bytes]]) -> None:
+        """Settle each delivery with its word, in one go."""
+
     def on_reconnect(self, call: Callable[[], None]) -> None: ...
 
 

@@ -43,12 +43,12 @@ class Connection:
         self.pulled = Pulled(take)
         return self.pulled
 
-    async def settle(self, delivery: Delivery, word: bytes) -> None:
+    async def settle_all(self, words: Sequence[tuple[Delivery, bytes]]) -> None:
         await asyncio.sleep(0)
         if self.fails is not None:
             error, self.fails = self.fails, None
             raise error
-        self.words.append((delivery.payload, word))
+        self.words += [(delivery.payload, word) for delivery, word in words]
 
 
 @asynccontextmanager

@@ -17,7 +17,6 @@ ACK_PREFIX = b"$JS.ACK."
 VERSION_LINE = b"NATS/1.0\r\n"
 PENDING_MESSAGES_MAX = 65_536
 NAMES_KNOWN_MAX = 256
-_NO_SUBJECT = re.compile(r"[\s\x00]")
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _names_known: set[str] = set()
 """Names of headers that were found to be good ones; they are always the same few."""
@@ -118,7 +117,8 @@ def frame(
     subject: str, reply: str, headers: dict[str, str] | None, payload: bytes, own: str = ""
 ) -> bytes | None:
     """Return the message in the broker's protocol, or None for what needs a closer look."""
-    if _NO_SUBJECT.search(subject + reply) or not subject:
+    named = subject + reply
+    if not subject or " " in named or not named.isprintable():
         return None
     to = f"{subject} {reply} " if reply else f"{subject} "
     lines = own

@@ -1,7 +1,7 @@
 """The broker as the rooms see it: a connection with its consumers."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fencepost.broker.connection import Connection
 from fencepost.broker.login import close, new_client, open_client
@@ -26,6 +26,9 @@ class JetStream(Connection):
 
     async def settle(self, delivery: Delivery, word: bytes) -> None:
         await self.post(delivery.reply, word)
+
+    async def settle_all(self, words: Sequence[tuple[Delivery, bytes]]) -> None:
+        await self._send_all([(delivery.reply, word, "", None, "") for delivery, word in words])
 
 
 async def connect(broker: Broker, login: Login, role: str) -> JetStream:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 
@@ -70,7 +69,7 @@ class Intake:
         """Something came, or a slot is free."""
         self._freed = asyncio.Event()
         self._failed: BaseException | None = None
-        self._words: deque[tuple[Delivery, bytes]] = deque()
+        self._words: list[tuple[Delivery, bytes]] = []
         self._saying = False
 
     async def run(self) -> None:
@@ -139,8 +138,8 @@ class Intake:
             came, self._came = self._came, []
             self._begin(self, came)
 
-    def _free(self) -> None:
-        self.taken -= 1
+    def _free(self, slots: int = 1) -> None:
+        self.taken -= slots
         self._freed.set()
         self._stirred.set()
 
@@ -158,13 +157,14 @@ class Intake:
         """Send the words that wait, and free a slot for each."""
         try:
             while self._words:
-                message, word = self._words.popleft()
+                words, self._words = self._words, []
                 try:
-                    await self._connection.settle(message, word)
-                except Exception as error:  # the other words wait to be said
-                    self.failed(error)
+                    await self._connection.settle_all(words)
+                except Exception as error:  # what comes to be said meanwhile waits for us
+                    for _ in words:
+                        self.failed(error)
                 else:
-                    self._free()
+                    self._free(len(words))
         finally:
             self._saying = False
 

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 import msgspec
 
@@ -93,10 +94,9 @@ async def run_worker(
     renewing = renewal(leases) if renewal is not None else renew_here(leases, connection)
     async with app.lifespan(), renewing:
         watching = _keep_watch(connection, subjects, ledger, clock)
-        beside = (ledger.run(), driver.run(), watching, pauses.watch())
-        background = [asyncio.create_task(one) for one in beside]
+        background = _begun(ledger.run(), driver.run(), watching, pauses.watch())
         try:
-            pulling = [asyncio.create_task(intake.run()) for intake in intakes]
+            pulling = _begun(*(intake.run() for intake in intakes))
             await _until(stop, pulling, background)
             await _drain(intakes, settings.pool.drain_s)
         finally:
@@ -133,6 +133,10 @@ async def renew_here(leases: Leases, connection: Broker) -> AsyncIterator[None]:
     finally:
         renewing.cancel()
         await asyncio.gather(renewing, return_exceptions=True)
+
+
+def _begun(*made: Coroutine[Any, Any, None]) -> list[asyncio.Task[None]]:
+    return [asyncio.create_task(one) for one in made]
 
 
 async def _until(

@@ -248,6 +248,10 @@ class MemoryConnection:
             held = self.broker.consumers[stream, consumer]
             self._travel(lambda: _settle(held, int(sequence), word), None)
 
+    async def settle_all(self, words: Sequence[tuple[Delivery, bytes]]) -> None:
+        for delivery, word in words:
+            await self.settle(delivery, word)
+
     # --- inside
     async def _call(self, do: Callable[[], T], sent: Callable[[], None] = lambda: None) -> T:
         """Travel there, do it, and travel back; either way may be lost."""
