@@ -46,6 +46,8 @@ from fencepost_schemas.subject import Subjects
 log = logging.getLogger("fencepost.pool")
 
 S_TO_MS = 1000
+TURN_CASES_MAX = 500
+"""Decided on before anything else of this loop has its turn; some milliseconds."""
 OTHER_RELEASE_MS = 30_000
 """Before what only another release knows is looked at again; its workers may be quicker."""
 
@@ -141,6 +143,9 @@ class Driver:
             self._stirred.clear()
             self._hear_all()
             self._advance_all()
+            if self._told or self._due:
+                self._stirred.set()
+            await asyncio.sleep(0)
 
     # --- one after the other at a row
     def _line_up(self, case: Case) -> None:
@@ -175,7 +180,7 @@ class Driver:
         self._stirred.set()
 
     def _hear_all(self) -> None:
-        told, self._told = self._told, []
+        told, self._told = self._told[:TURN_CASES_MAX], self._told[TURN_CASES_MAX:]
         for case, result in told:
             try:
                 self._take_in(case, result)
@@ -183,7 +188,7 @@ class Driver:
                 self._fail(case, error)
 
     def _advance_all(self) -> None:
-        due, self._due = self._due, []
+        due, self._due = self._due[:TURN_CASES_MAX], self._due[TURN_CASES_MAX:]
         now_ms = self._clock.now_ms()
         planned = []
         for case in due:
