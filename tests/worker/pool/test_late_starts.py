@@ -7,44 +7,11 @@ import pytest
 
 from fencepost import Context, Fencepost
 from fencepost.ledgers.told import write_and_wait
-from fencepost.pool.ask import Desk
-from fencepost.pool.clock import BrokerClock
-from fencepost.pool.drive import Driver
-from fencepost.pool.emit import Emissions
-from fencepost.pool.leases import Leases
-from fencepost.pool.rulings import Rulings
-from fencepost.pool.work import Ruled, make_work
-from fencepost.pool.worker import nothing_reached
 from fencepost.ports import Found, Told, Written
-from fencepost.settings import Pool
-from fencepost.testing.memory import MemoryBroker, MemoryConnection
 from fencepost_policies.plan import Settlement
-from fencepost_policies.retry import WaitBounds
-from fencepost_schemas.question import Held
 from fencepost_schemas.row import Row, State
-from fencepost_schemas.subject import Subjects
-from kit.pool import FIRST, event
-
-LEASE_MS = 30_000
-
-
-class ToldTime:
-    """A clock that goes where it is told to."""
-
-    def __init__(self) -> None:
-        self.ms = 1_000_000
-
-    def wall_ms(self) -> int:
-        return self.ms
-
-    def monotonic_s(self) -> float:
-        return self.ms / 1000
-
-    def random_name(self, chars: int) -> str:
-        return "a" * chars
-
-    def draw_s(self, bounds: WaitBounds) -> float:
-        return bounds.most_s
+from kit.driver import LEASE_MS, RULED, ToldTime, driving, work_for
+from kit.pool import event
 
 
 class SlowLedger:
@@ -91,34 +58,10 @@ def play() -> Play:
         async def charge(payload: bytes, ctx: Context) -> None:
             ran.append(ctx.attempt)
 
-        subjects, time = Subjects(), ToldTime()
-        connection = MemoryConnection(MemoryBroker())
-        rulings = Rulings(connection, subjects, {})
-        desk = Desk(connection, subjects, rulings, app.name)
-        ledger, pool = SlowLedger(time, takes_ms), Pool(lease_s=LEASE_MS / 1000)
-        clock = BrokerClock(time)
-        leases = Leases(pool, clock)
-        emissions = Emissions(app.name, connection, subjects, {}, time, nothing_reached)
-        driver = Driver(
-            app,
-            ledger,
-            leases,
-            desk,
-            emissions,
-            subjects,
-            pool,
-            clock,
-            time,
-            "me",
-            nothing_reached,
-        )
-        arrived = event()
-        held = Held("", {}, arrived.payload, app.name, "")
-        ruled = Ruled(None, FIRST)
-        work = make_work(app.handlers["charge"], arrived, held, ruled, subjects)
-        deciding = asyncio.create_task(driver.run())
-        done = await driver.arrived(work, ruled)
-        deciding.cancel()
+        time = ToldTime()
+        ledger = SlowLedger(time, takes_ms)
+        async with driving(app, ledger, time) as driver:
+            done = await driver.arrived(work_for(app, "charge", event()), RULED)
         return done.settlement, [row.state for row in ledger.rows], len(ran)
 
     return played
