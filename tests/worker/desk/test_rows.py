@@ -1,5 +1,7 @@
 """The ledger as a person looks at it: filters, pages, counts, and the one thing that changes."""
 
+from collections.abc import AsyncIterator
+
 import msgspec
 import pytest
 
@@ -7,7 +9,7 @@ from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.desk.rows import Rows
 from fencepost.desk.sweep import sweep
 from fencepost.errors import NotFine, UsageError
-from fencepost.ports import Message
+from fencepost.ports import Message, StoredMessage
 from fencepost_schemas.row import Effect, Row, State, encode_row
 from fencepost_schemas.subject import LEDGER
 from kit.house import House, house
@@ -95,6 +97,27 @@ async def test_a_sweep_misses_nothing_that_moves(broker: EmbeddedBroker) -> None
         applied = [msgspec.json.decode(payload)["state"] for payload in last.values()]
         assert {"applied"} == set(applied)
         assert told[-1][0] == told[-1][1]
+
+
+async def test_a_sweep_ends_though_rows_are_written_as_fast_as_they_are_read(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pool at work never rests; what was there when the sweep began is there all the same."""
+    async with house(broker, SOURCE) as home:
+        await home.init()
+        await put(home, *(row(f"k:{number}") for number in range(20)))
+        read = home.connection.scan
+
+        async def scan(stream: str, subject: str, sequence: int) -> AsyncIterator[StoredMessage]:
+            async for stored in read(stream, subject, sequence):
+                await put(home, row("k:busy"))
+                yield stored
+
+        monkeypatch.setattr(home.connection, "scan", scan)
+        found = [one async for one in sweep(home.connection, LEDGER, home.subjects.rows())]
+        subjects = {one.subject for one in found}
+        assert {place_of(row(f"k:{number}")) for number in range(20)} <= subjects
+        assert place_of(row("k:busy")) in subjects
 
 
 async def test_a_row_is_found_by_what_is_known_of_it(broker: EmbeddedBroker) -> None:

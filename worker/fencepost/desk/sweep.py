@@ -1,8 +1,11 @@
 """Read a stream quickly, through its leader: several stretches side by side, in the stream's order.
 
 One read after the other waits a round trip for each message. What is rewritten meanwhile moves to
-the end of the stream; the end is read last and until nothing comes, so that nothing is missed. It
-may then be read twice, and the later reading counts.
+the end of the stream; the end is read last, and again what is behind it by then, so that nothing is
+missed. It may then be read twice, and the later reading counts.
+
+A busy pool may write faster than anybody reads. So there is a last round: what was there when the
+sweep began could be missed only by being rewritten in each of them, just ahead of its reader.
 """
 
 import asyncio
@@ -18,6 +21,8 @@ LANES = 16
 STRETCH_FIRST = 4
 STRETCH_MOST = 1_024
 """Sequences that one lane reads in one go: few at first, for whoever wants the first rows only."""
+ROUNDS_MAX = 8
+"""Each reads what was written while the one before it did."""
 _NOT_FOUND = 10059
 
 Told = Callable[[int, int], None]
@@ -63,24 +68,24 @@ async def sweep(
     connection: Keeper, stream: str, subject: str, after: int = 0, told: Told = nobody
 ) -> AsyncIterator[StoredMessage]:
     """Yield each message that a filter takes behind a sequence, oldest first."""
-    bounds = await extent(connection, stream)
-    start, width = max(after + 1, bounds.first), STRETCH_FIRST
-    begun = start
-    while start <= bounds.last:
-        begins = range(start, min(start + LANES * width, bounds.last + 1), width)
-        start = begins[-1] + width
-        stretches = (
-            _stretch(connection, stream, subject, begin, min(begin + width - 1, bounds.last))
-            for begin in begins
-        )
-        for stretch in await asyncio.gather(*stretches):
-            for stored in stretch:
-                yield stored
-        told(min(start, bounds.last + 1) - begun, bounds.last + 1 - begun)
-        width = min(2 * width, STRETCH_MOST)
-    behind = max(after, bounds.last) + 1
-    async for stored in connection.scan(stream, subject, sequence=behind):
-        yield stored
+    start, width, begun = after + 1, STRETCH_FIRST, 0
+    for _ in range(ROUNDS_MAX):
+        bounds = await extent(connection, stream)
+        start = max(start, bounds.first)
+        begun = begun or start
+        while start <= bounds.last:
+            begins = range(start, min(start + LANES * width, bounds.last + 1), width)
+            start = begins[-1] + width
+            stretches = (
+                _stretch(connection, stream, subject, begin, min(begin + width - 1, bounds.last))
+                for begin in begins
+            )
+            for stretch in await asyncio.gather(*stretches):
+                for stored in stretch:
+                    yield stored
+            told(min(start, bounds.last + 1) - begun, bounds.last + 1 - begun)
+            width = min(2 * width, STRETCH_MOST)
+        start = bounds.last + 1
 
 
 async def _stretch(
