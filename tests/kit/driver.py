@@ -62,8 +62,11 @@ async def driving(app: Fencepost, ledger: Ledger, time: ToldTime) -> AsyncIterat
         yield driver
     finally:
         driver.close()
-        deciding.cancel()
-        await asyncio.gather(deciding, *driver.tasks, return_exceptions=True)
+        for task in (deciding, *driver.tasks):
+            task.cancel()
+        await asyncio.wait([deciding, *driver.tasks])
+        if not deciding.cancelled():
+            deciding.result()
 
 
 def work_for(app: Fencepost, handler: str, event: ClassifiedEvent) -> Work:

@@ -22,13 +22,16 @@ class Pulled:
         self.gone = asyncio.Event()
         self.wanted: list[int] = []
         self.take = take
+        self.fails_to_close: Exception | None = None
 
     async def open(self) -> None: ...
 
     async def want(self, count: int) -> None:
         self.wanted.append(count)
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        if self.fails_to_close is not None:
+            raise self.fails_to_close
 
 
 class Connection:
@@ -37,6 +40,7 @@ class Connection:
     def __init__(self) -> None:
         self.pulled: Pulled
         self.words: list[tuple[bytes, bytes]] = []
+        self.writes = 0
         self.fails: Exception | None = None
 
     def puller(self, stream: str, consumer: str, take: Callable[[Delivery], None]) -> Pulled:
@@ -44,6 +48,7 @@ class Connection:
         return self.pulled
 
     async def settle_all(self, words: Sequence[tuple[Delivery, bytes]]) -> None:
+        self.writes += 1
         await asyncio.sleep(0)
         if self.fails is not None:
             error, self.fails = self.fails, None
@@ -85,6 +90,7 @@ async def test_a_slot_is_free_again_once_the_word_was_said() -> None:
         assert intake.taken == 2
         await intake.emptied()
         assert [(b"a", ACK), (b"b", ACK)] == connection.words
+        assert 1 == connection.writes, "the words of one moment are said in one go"
         await until(lambda: connection.pulled.wanted[-1] == 3, "all slots to be asked for")
 
 
@@ -119,6 +125,19 @@ async def test_what_has_come_by_the_end_is_begun() -> None:
     assert [(b"a", ACK)] == connection.words
 
 
+async def test_what_has_come_is_begun_even_where_no_end_can_be_made_of_asking() -> None:
+    intake, connection = made(lambda intake, some: [intake.settle(one, ACK) for one in some])
+    async with running(intake) as task:
+        await until(lambda: connection.pulled.wanted == [3], "the first request")
+        connection.pulled.fails_to_close = Unreachable("away")
+        connection.pulled.take(message(b"a"))
+        task.cancel()
+        with pytest.raises(Unreachable, match="away"):
+            await task
+    await intake.emptied()
+    assert [(b"a", ACK)] == connection.words
+
+
 @pytest.mark.parametrize("error", [Unreachable("away"), NotFine("too large")])
 async def test_one_event_that_cannot_be_dealt_with_does_not_stop_the_others(
     error: Exception, caplog: pytest.LogCaptureFixture
@@ -138,13 +157,14 @@ async def test_one_event_that_cannot_be_dealt_with_does_not_stop_the_others(
                 connection.fails = error
                 intake.settle(one, ACK)
 
-    intake, connection = made(begin)
+    intake, connection = made(begin, slots=5)
     async with running(intake) as task:
-        for text in (b"at once", b"in a task", b"at its word"):
+        for text in (b"at once", b"in a task", b"at its word", b"at its word", b"at its word"):
             connection.pulled.take(message(text))
         await intake.emptied()
         assert not task.done()
-    assert [f"{error}; the event comes again"] * 3 == caplog.messages
+    assert 0 == intake.taken
+    assert [f"{error}; the event comes again"] * 5 == caplog.messages
 
 
 @pytest.mark.parametrize("error", [Denied("not allowed"), ValueError("a fault of this program")])
@@ -199,3 +219,4 @@ async def test_what_is_cancelled_before_it_began_leaves_nothing_behind() -> None
     [task] = intake.tasks
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+    assert set() == intake.tasks

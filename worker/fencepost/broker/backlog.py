@@ -1,4 +1,4 @@
-"""Whether a consumer has anything left to do, told by what its stream holds."""
+"""Whether a consumer of this house has anything left to do, told by what its stream holds."""
 
 from fencepost.broker.connection import Connection
 

@@ -53,8 +53,11 @@ class Deliveries:
         self._pauses = pauses
 
     def begin(self, intake: Intake, messages: Sequence[Delivery]) -> None:
-        """Begin to see deliveries through; the intake settles each once that is done."""
-        parcels = []
+        """Begin to see deliveries through; the intake settles each once that is done.
+
+        One thing is done for all of them and then the next, which costs less than all for each.
+        """
+        plain = []
         for message, event in self._read(intake, messages):
             handlers = self._app.handlers_for(event)
             if not handlers:
@@ -63,18 +66,18 @@ class Deliveries:
                 continue
             name = handlers[0].name
             carrier = Held(message.subject, message.headers, message.payload, self._app.name, name)
-            plain = len(handlers) == 1 and not self._pauses.is_paused(name)
-            ruled = self._rulings.without_asking(event) if plain else None
+            alone = len(handlers) == 1 and not self._pauses.is_paused(name)
+            ruled = self._rulings.without_asking(event) if alone else None
             if ruled is None:
                 intake.spawn(partial(self._work_on, message, event, carrier, handlers))
             else:
-                parcels.append((message, event, handlers[0], carrier, ruled))
-        works = [
-            make_work(handler, event, carrier, ruled, self._subjects, message.reply)
-            for message, event, handler, carrier, ruled in parcels
-        ]
-        for work, (message, _, _, _, ruled) in zip(works, parcels, strict=True):
-            self._driver.begin(work, ruled, Parcel(self, intake, message, work, ruled))
+                plain.append((message, handlers[0], event, carrier, ruled))
+        parcels = []
+        for message, handler, event, carrier, ruled in plain:
+            work = make_work(handler, event, carrier, ruled, self._subjects, message.reply)
+            parcels.append(Parcel(self, intake, message, work, ruled))
+        for parcel in parcels:
+            self._driver.begin(parcel.work, parcel.ruled, parcel)
 
     def _read(
         self, intake: Intake, messages: Sequence[Delivery]

@@ -47,7 +47,7 @@ log = logging.getLogger("fencepost.pool")
 
 S_TO_MS = 1000
 TURN_CASES_MAX = 500
-"""Decided on before anything else of this loop has its turn; some milliseconds."""
+"""Heard, and as many decided on, before anything else of this loop has its turn; milliseconds."""
 OTHER_RELEASE_MS = 30_000
 """Before what only another release knows is looked at again; its workers may be quicker."""
 

@@ -75,7 +75,7 @@ class Intake:
     async def run(self) -> None:
         """Ask for as many messages as slots are free, and begin them, for ever.
 
-        Raises what the work raises. What has come by the end is begun.
+        Raises what the work raises. What has come by the end is begun, as it has its slots.
         """
         await self.puller.open()
         try:
@@ -98,10 +98,12 @@ class Intake:
                 self._begin_all()
 
     async def emptied(self) -> None:
-        """Return once no slot is taken."""
+        """Return once no slot is taken; raise what the work raised."""
         while self.taken:
             self._freed.clear()
             await self._freed.wait()
+        if self._failed is not None:
+            raise self._failed
 
     # --- how a message comes out
     def settle(self, message: Delivery, word: bytes | None) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -35,6 +35,8 @@ WATCH_S = 60.0
 ANSWER_SLOTS = 4
 RETRY_SLOTS = 16
 GAP_SLOTS = 4
+CANCEL_AGAIN_S = 1.0
+"""Before somebody is told again to stop: the client library swallows it while it waits to flush."""
 END_S = 1.0
 """For handlers to end once they are cancelled; one that does not is left behind."""
 
@@ -98,7 +100,7 @@ async def run_worker(
         try:
             pulling = _begun(*(intake.run() for intake in intakes))
             await _until(stop, pulling, background)
-            await _drain(intakes, settings.pool.drain_s)
+            await _drain(intakes, background, settings.pool.drain_s)
         finally:
             driver.close()
             tasks = [task for one in intakes for task in one.tasks]
@@ -144,30 +146,58 @@ async def _until(
 ) -> None:
     """Return when told to stop, no longer pulling; raise as soon as some task fails."""
     stopping = asyncio.create_task(stop.wait())
-    tasks = [stopping, *pulling, *background]
     try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
+        await _first_of(stopping, *pulling, *background)
     finally:
-        for one in (stopping, *pulling):
-            one.cancel()
-        await asyncio.gather(stopping, *pulling, return_exceptions=True)
+        await _stop(stopping, *pulling)
+    for task in pulling:
+        if not task.cancelled():
+            task.result()
 
 
-async def _drain(intakes: list[Intake], limit_s: float) -> None:
-    """Let what runs come to its end; what does not in time is another worker's after its lease."""
+async def _first_of(*tasks: asyncio.Task[Any]) -> None:
+    """Return when one of the tasks has ended; raise what it raised."""
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        task.result()
+
+
+async def _stop(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks until they have ended."""
+    left: Collection[asyncio.Task[Any]] = tasks
+    while left:
+        for task in left:
+            task.cancel()
+        done, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
+        for task in done:
+            # Looked at, or the loop would tell of it once more when the task is thrown away.
+            task.cancelled() or task.exception()
+
+
+async def _drain(
+    intakes: list[Intake], background: list[asyncio.Task[None]], limit_s: float
+) -> None:
+    """Let what runs come to its end; what does not in time is another worker's after its lease.
+
+    Raises what the work raises, or what it depends on.
+    """
     taken = sum(intake.taken for intake in intakes)
-    if not taken:
-        return
-    log.info("stopping: %d still running, up to %g s", taken, limit_s)
+    if taken:
+        log.info("stopping: %d still running, up to %g s", taken, limit_s)
+    emptied = asyncio.create_task(_emptied(intakes))
     try:
         async with asyncio.timeout(limit_s):
-            for intake in intakes:
-                await intake.emptied()
+            await _first_of(emptied, *background)
     except TimeoutError:
         left = sum(intake.taken for intake in intakes)
         log.warning("%d did not end in time; they will be in doubt or run again", left)
+    finally:
+        await _stop(emptied)
+
+
+async def _emptied(intakes: list[Intake]) -> None:
+    for intake in intakes:
+        await intake.emptied()
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:

@@ -361,7 +361,12 @@ class MemoryPuller:
         if self._connection.misses():
             return
         delivery = Delivery(message.subject, headers, message.payload, reply, again)
-        asyncio.get_running_loop().call_soon(self._take, delivery, context=self._context)
+        asyncio.get_running_loop().call_soon(self._arrived, delivery, context=self._context)
+
+    def _arrived(self, delivery: Delivery) -> None:
+        # What comes behind the end of a subscription is nobody's, and comes again.
+        if self in self._consumer.pulls:
+            self._take(delivery)
 
 
 def _reply_or_unknown(

@@ -1,0 +1,104 @@
+"""A worker that is told to stop: what has come is seen through, and what goes wrong is told."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from fencepost import Context
+from fencepost.pool.deliveries import Deliveries
+from fencepost.pool.intake import Intake
+from fencepost.ports import Delivery, Pull
+from fencepost_schemas.row import State
+from fencepost_schemas.subject import EVENTS
+from kit.anywhere import play_in_memory
+from kit.house import House
+from kit.lives import Life
+from kit.pool import Crash, CrashAt
+from kit.wait import until
+from kit.wires import Wire
+
+DRAIN_S = 20.0
+POOL: dict[str, Any] = {
+    "drain_s": DRAIN_S,
+    "handler_timeout_s": 20.0,
+    "lease_s": 25.0,
+    "ack_wait_s": 30.0,
+}
+
+
+class LateEvent(Wire):
+    """Brings a first event in the very moment in which no more are asked for, and none before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[Delivery] = []
+
+    def puller(self, stream: str, consumer: str, take: Callable[[Delivery], None]) -> Pull:
+        if stream != EVENTS:
+            return super().puller(stream, consumer, take)
+        pull = super().puller(stream, consumer, self.kept.append)
+        close = pull.close
+
+        async def bring_and_close() -> None:
+            take(self.kept[0])
+            await close()
+
+        pull.close = bring_and_close  # type: ignore[method-assign]
+        return pull
+
+
+@pytest.mark.parametrize(
+    "point", [CrashAt("ran"), CrashAt("written", 2)], ids=lambda one: one.point
+)
+def test_a_fault_behind_the_stop_is_told_at_once(point: CrashAt) -> None:
+    """Wherever it strikes: in what sees to the event, or in what decides on all of them."""
+
+    async def play(home: House) -> float:
+        loop, going_on = asyncio.get_running_loop(), asyncio.Event()
+        life = Life(home, "once")
+
+        async def wait(ctx: Context) -> None:
+            await going_on.wait()
+
+        life.before = wait
+        await life.comes()
+        async with life.worker(reached=point) as running:
+            await life.begun.wait()
+            loop.call_soon(going_on.set)
+            began_s = loop.time()
+        assert isinstance(running.exception(), Crash)
+        return loop.time() - began_s
+
+    assert play_in_memory(play, 1, pool=POOL) < DRAIN_S / 4
+
+
+def test_what_comes_at_the_very_end_is_seen_through() -> None:
+    async def play(home: House) -> list[State]:
+        life, wire = Life(home, "once"), LateEvent()
+        await life.comes()
+        async with life.worker(wire=wire) as running:
+            await until(lambda: bool(wire.kept), "the event to be kept back")
+        running.result()
+        return [row.state for row in await life.rows()]
+
+    assert [State.APPLIED] == play_in_memory(play, 1, pool=POOL)
+
+
+def test_a_fault_at_the_very_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nobody waits for what could not be begun."""
+    fault = ValueError("a fault of this program")
+
+    def begin(self: Deliveries, intake: Intake, messages: Sequence[Delivery]) -> None:
+        raise fault
+
+    async def play(home: House) -> BaseException | None:
+        life, wire = Life(home, "once"), LateEvent()
+        await life.comes()
+        monkeypatch.setattr(Deliveries, "begin", begin)
+        async with life.worker(wire=wire) as running:
+            await until(lambda: bool(wire.kept), "the event to be kept back")
+        return running.exception()
+
+    assert fault is play_in_memory(play, 1, pool=POOL)
