@@ -35,7 +35,8 @@ class Limits:
         self._pool = pool
         # Asked for each time, the loop of this thread costs two calls to the system.
         self._loop = asyncio.get_running_loop()
-        self._held: set[Limit] = set()
+        self._held: dict[Limit, None] = {}
+        """As they began: a set would have them stopped in another order each time."""
         self._timer: asyncio.TimerHandle | None = None
 
     async def hold(self, made: Coroutine[Any, Any, object], limit: Limit) -> object:
@@ -48,7 +49,7 @@ class Limits:
         before = task.cancelling()
         now_s = self._loop.time()
         limit.over_s, limit.task = now_s + self._pool.handler_timeout_s, task
-        self._held.add(limit)
+        self._held[limit] = None
         self._look_by(now_s + self._left_s(limit, now_s))
         try:
             return await made
@@ -57,7 +58,7 @@ class Limits:
                 raise TimeoutError(limit.text) from None
             raise
         finally:
-            self._held.discard(limit)
+            self._held.pop(limit, None)
             if limit.text:
                 task.uncancel()
 

@@ -155,13 +155,14 @@ class Nemesis:
 
     async def _crash_worker(self) -> None:
         """Kill a worker at one of its crash points."""
-        point = self._chance.choice(WORKER_POINTS)
+        point, nth = self._chance.choice(WORKER_POINTS), self._chance.randint(1, 3)
         if point == "verified":
-            # A checker is asked only about what somebody has left behind.
+            # A checker is asked only about what somebody has left behind, which is seldom twice.
+            nth = 1
             if await self._caught(Trap(Kind.WORKER, "ran", Deed.KILL)) is not None:
                 self._house.start_worker()
             await asyncio.sleep(self._house.settings.pool.handler_timeout_s)
-        caught = await self._caught(Trap(Kind.WORKER, point, Deed.KILL, self._chance.randint(1, 3)))
+        caught = await self._caught(Trap(Kind.WORKER, point, Deed.KILL, nth))
         await asyncio.sleep(self._chance.uniform(0.0, 4.0))
         if caught is not None:
             self._house.start_worker()
