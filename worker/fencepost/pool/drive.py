@@ -145,6 +145,7 @@ class Driver:
             self._advance_all()
             if self._told or self._due:
                 self._stirred.set()
+            # Whatever else is ready in this loop comes before the next turn.
             await asyncio.sleep(0)
 
     # --- one after the other at a row
@@ -176,6 +177,7 @@ class Driver:
         self._stirred.set()
 
     def _hear(self, case: Case, result: Written | Found | Exception) -> None:
+        """Keep what the ledger said for the next turn."""
         self._told.append((case, result))
         self._stirred.set()
 
