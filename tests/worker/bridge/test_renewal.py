@@ -16,6 +16,8 @@ from kit.wait import until
 
 QUIET = {"bridge": {"quiet_s": 0.2, "connection_age_s": 0.0, "overlap_s": 0.5}}
 OLD = {"bridge": {"quiet_s": 0.0, "connection_age_s": 0.3, "overlap_s": 0.5}}
+OLD_SOON = {"bridge": {"quiet_s": 0.0, "connection_age_s": 0.1, "overlap_s": 0.5}}
+"""Sooner than a resume takes that proves nothing."""
 
 
 @pytest.fixture(autouse=True)
@@ -173,7 +175,11 @@ async def test_what_the_new_connection_loses_at_its_join_comes_on_the_old_one(
         assert ["genesis", "resumed"] == (await home.verdicts())[:2]
 
 
-@pytest.mark.parametrize(("sections", "requests"), [(QUIET, 2), (OLD, 4)], ids=["quiet", "old"])
+@pytest.mark.parametrize(
+    ("sections", "requests"),
+    [(QUIET, 2), (OLD, 4), (OLD_SOON, 4)],
+    ids=["quiet", "old", "old soon"],
+)
 async def test_a_source_that_cannot_prove_a_resume_is_left_in_peace(
     broker: EmbeddedBroker, sections: dict[str, Any], requests: int
 ) -> None:

@@ -294,18 +294,19 @@ class Follower:
             judged = self._lineage.progress
             watch = self._renewal.watch(_now_s())
             while due := await self._read_on(attempt, watch):
-                watch.looked(_now_s())
                 if attempt.hearing.unsettled:
                     # It took something back and brought nothing since: there is nothing to keep.
                     return Ending.RENEWED
-                asks = await self._renewal.asks(due)
+                asks, renewed = await self._renewal.asks(due), None
                 if asks and self._door.session:
                     # A session has one stream, and a second request might take it away.
                     if self._renewal.has_proven:
                         return Ending.RENEWED
-                    continue
-                renewed = await self._renewal.beside(attempt, asks, due) if asks else None
+                elif asks:
+                    renewed = await self._renewal.beside(attempt, asks, due)
                 if renewed is None:
+                    # From here on, or a resume that takes as long as an age leaves no time to read.
+                    watch.looked(_now_s())
                     continue
                 self._remember_retry(attempt)
                 old, attempt, stack = stack, renewed.attempt, renewed.stack
