@@ -1,6 +1,7 @@
 """A worker that is told to stop: what has come is seen through, and what goes wrong is told."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -49,6 +50,26 @@ class LatePull:
     async def close(self) -> None:
         self._take(self._kept[0])
         await self._inner.close()
+
+
+class DeafPull(LatePull):
+    """A pull whose first asking swallows a cancellation, as the client library's flush does."""
+
+    deaf = True
+
+    async def want(self, count: int) -> None:
+        if self.deaf:
+            self.deaf = False
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class DeafOnce(Wire):
+    def puller(self, stream: str, consumer: str, take: Callable[[Delivery], None]) -> Pull:
+        return DeafPull(super().puller(stream, consumer, take), [], take)
 
 
 class LateEvent(Wire):
@@ -115,3 +136,12 @@ def test_a_fault_at_the_very_end_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
         return running.exception()
 
     assert fault is play_in_memory(play, 1, pool=POOL)
+
+
+def test_who_did_not_hear_that_it_is_to_stop_is_told_again() -> None:
+    async def play(home: House) -> bool:
+        async with Life(home, "once").worker(wire=DeafOnce()) as running:
+            await asyncio.sleep(1.0)
+        return running.done()
+
+    assert play_in_memory(play, 1, pool=POOL)
