@@ -5,6 +5,8 @@ from fencepost_schemas.row import Row
 
 FIRST_AGAIN_MS = 1_000
 """Before another look at a row that somebody else's telling should have moved on by now."""
+CLOCK_AGAIN_MS = 1_000
+"""Before another look at a row that cannot be judged yet, for want of a clock that has stood."""
 
 
 def wait_for_lease(row: Row | None, given: Given, now_ms: int) -> Plan:
@@ -33,3 +35,13 @@ def wait_for_first(row: Row | None, given: Given, now_ms: int) -> Plan:
     until_ms = max(row.lease_until_ms, row.due_ms, now_ms + FIRST_AGAIN_MS)
     delay_ms = min(until_ms - now_ms, given.start.terms.parked_over_ms)
     return Plan(settle=Settlement.LATER, delay_ms=max(1, delay_ms))
+
+
+def read_clock(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """Another worker's time seems to be over: ask the broker before that is concluded."""
+    return Plan(read_clock=True)
+
+
+def wait_for_clock(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """The clock was moved, or this worker has only begun to see it: look again soon."""
+    return Plan(settle=Settlement.LATER, delay_ms=CLOCK_AGAIN_MS)

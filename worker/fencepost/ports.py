@@ -244,7 +244,8 @@ class World(Protocol):
     def wall_ms(self) -> int:
         """Return this machine's clock in milliseconds since 1970."""
 
-    def monotonic_s(self) -> float: ...
+    def monotonic_s(self) -> float:
+        """Return a clock that nobody sets, and that goes on while this machine is suspended."""
 
     def random_name(self, chars: int) -> str:
         """Return that many random lower-case base32 characters."""

@@ -22,6 +22,8 @@ from fencepost_schemas.limits import EVENT_BYTES_MAX, LINE_BYTES_MAX
 from fencepost_schemas.subject import is_app_source, slug
 
 DURATION_S_MAX = 30 * 24 * 3600
+CLOCK_READING_S_MAX = 10.0
+"""A worker goes by one reading of the broker's clock for a third of a lease, and no longer."""
 Role = Literal["init", "bridge", "worker", "desk"]
 
 
@@ -204,6 +206,11 @@ class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def renewal_s(self) -> float:
         """How often a lease is renewed, 0 for never."""
         return self.lease_s / 3 if self.renew_s is None else self.renew_s
+
+    @property
+    def reading_s(self) -> float:
+        """How long one reading of the broker's clock is gone by, at most."""
+        return min(self.lease_s / 3, CLOCK_READING_S_MAX)
 
     @property
     def cancel_before_s(self) -> float:

@@ -10,13 +10,15 @@ all of them and then the next: that takes a quarter less of the processor than a
 """
 
 import asyncio
+import contextlib
 import itertools
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from fencepost.app import Fencepost
+from fencepost.errors import Denied, Unreachable
 from fencepost.handler import Handler
 from fencepost.pool.ask import Desk
 from fencepost.pool.barrier import Superseded
@@ -35,11 +37,13 @@ from fencepost_policies.plan import (
     Arrived,
     AtBarrier,
     Notice,
+    Plan,
     Settlement,
     Start,
     Terms,
     Verified,
 )
+from fencepost_policies.waits import CLOCK_AGAIN_MS
 from fencepost_schemas.row import State, UnknownRowVersion
 from fencepost_schemas.subject import Subjects
 
@@ -66,6 +70,7 @@ class Driver:
         world: World,
         owner: str,
         reached: Callable[[str], None],
+        read_clock: Callable[[], Awaitable[None]],
     ) -> None:
         self._app = app
         self._ledger = ledger
@@ -79,8 +84,10 @@ class Driver:
         self._reached = reached
         self._attempts = Attempts(leases, emissions, pool, clock, world, self._enter)
         self._handler_timeout_s = pool.handler_timeout_s
+        self._read_clock = read_clock
         self._lease_ms = int(pool.lease_s * S_TO_MS)
         self._timeout_ms = int(pool.handler_timeout_s * S_TO_MS)
+        self._reading_ms = int(pool.reading_s * S_TO_MS)
         self._lines: dict[str, list[Case]] = {}
         """Who waits here behind the one that is at a row now."""
         self._told: list[tuple[Case, Written | Found | Exception]] = []
@@ -88,6 +95,9 @@ class Driver:
         self._due: list[Case] = []
         """Where something has happened that is to be decided on in the next turn."""
         self._stirred = asyncio.Event()
+        self._untimed: list[Case] = []
+        """Where the broker's clock has to be read before anything is decided."""
+        self._reading = False
         self.tasks: set[asyncio.Task[None]] = set()
         self._closed = False
         self._terms = {
@@ -110,6 +120,7 @@ class Driver:
             lease_ms=self._lease_ms,
             timeout_ms=self._timeout_ms,
             terms=self._terms[handler.name],
+            reading_ms=self._reading_ms,
         )
 
     async def arrived(self, work: Work, ruled: Ruled) -> Done:
@@ -141,6 +152,10 @@ class Driver:
         while True:
             await self._stirred.wait()
             self._stirred.clear()
+            if self._clock.stale:
+                # Leases that are written now would be judged by a clock that we may not know.
+                with contextlib.suppress(Unreachable):
+                    await self._read_clock()
             self._hear_all()
             self._advance_all()
             if self._told or self._due:
@@ -191,11 +206,13 @@ class Driver:
 
     def _advance_all(self) -> None:
         due, self._due = self._due[:TURN_CASES_MAX], self._due[TURN_CASES_MAX:]
-        now_ms = self._clock.now_ms()
+        now_ms, steady_ms = self._clock.now_ms(), self._clock.steady_ms()
+        readings = {fresh: self._clock.reading(fresh=fresh) for fresh in (True, False)}
         planned = []
         for case in due:
+            case.decided_ms, fresh, case.fresh = steady_ms, case.fresh, False
             try:
-                case.plan = step(case.row, case.given, now_ms)
+                case.plan = step(case.row, case.given, now_ms, readings[fresh])
             except Exception as error:  # a fault of this program, which its worker has to hear of
                 self._fail(case, error)
             else:
@@ -223,7 +240,9 @@ class Driver:
     def _write(self, case: Case) -> None:
         """Begin a plan with its row."""
         row = case.plan.write
-        if row is None:
+        if case.plan.read_clock:
+            self._read_clock_for(case)
+        elif row is None:
             self._carry_on(case)
         elif row.state is State.CONFLICT:
             # A conflict is recorded beside the row it conflicts with; once is enough.
@@ -232,6 +251,39 @@ class Driver:
         else:
             subject = case.work.row_subject
             self._ledger.submit(subject, row, case.revision, partial(self._hear, case))
+
+    def _read_clock_for(self, case: Case) -> None:
+        """Read the broker's clock, once for all that wait for it, and decide again."""
+        self._untimed.append(case)
+        if not self._reading:
+            self._reading = True
+            task = self._loop.create_task(self._read_clock_for_all(), name="the broker's clock")
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+
+    async def _read_clock_for_all(self) -> None:
+        """What comes while the clock is read waits for the next reading."""
+        try:
+            while self._untimed:
+                cases, self._untimed = self._untimed, []
+                try:
+                    await self._read_clock()
+                except Exception as error:  # whatever it is, somebody waits to hear of it
+                    passing = isinstance(error, Unreachable) and not isinstance(error, Denied)
+                    if passing:
+                        log.warning("%s; %d events come again", error, len(cases))
+                    for case in cases:
+                        if passing:
+                            case.plan = Plan(settle=Settlement.LATER, delay_ms=CLOCK_AGAIN_MS)
+                            self._end(case)
+                        else:
+                            self._fail(case, error)
+                else:
+                    for case in cases:
+                        case.fresh = True
+                        self._decide(case)
+        finally:
+            self._reading = False
 
     def _carry_on(self, case: Case) -> None:
         """Do what the plan asks for behind its write."""
@@ -292,7 +344,7 @@ class Driver:
         assert case.row is not None
         terms = self._terms[case.work.handler.name]
         finished, case.row, case.revision = await self._attempts.run(
-            case.work, case.row, case.revision, terms
+            case.work, case.row, case.revision, case.decided_ms + self._lease_ms, terms
         )
         case.given, case.trace = finished, finished.trace
         self._reached("ran")
@@ -300,10 +352,11 @@ class Driver:
 
     async def _enter(self, work: Work, running: Running) -> None:
         """Let an attempt through its barrier: durably started, and within its lease."""
-        row, revision = running.stands
+        row, revision, _ = running.stands
         self._reached("at_barrier")
         while True:
-            plan = step(row, AtBarrier(running.claim), self._clock.now_ms())
+            time_ms = running.time_ms(self._clock.steady_ms())
+            plan = step(row, AtBarrier(running.claim), time_ms)
             if plan.write is None:
                 raise Superseded("another worker has taken it over")
             written = await self._ledger.write(work.row_subject, plan.write, revision)
@@ -312,10 +365,10 @@ class Driver:
                     raise Superseded("its row is gone")
                 row, revision = written.row, written.revision
                 continue
-            running.stands = (plan.write, written.revision)
+            running.written(plan.write, written.revision)
             break
         self._reached("entered")
-        if self._clock.now_ms() >= running.lease_until_ms:
+        if self._clock.steady_ms() >= running.over_ms:
             raise Superseded("its lease was over at the barrier")
 
     async def _verify(self, case: Case) -> None:

@@ -65,26 +65,28 @@ class Attempts:
         self._timeout_ms = int(pool.handler_timeout_s * S_TO_MS)
 
     async def run(
-        self, work: Work, row: Row, revision: int, terms: Terms
+        self, work: Work, row: Row, revision: int, over_ms: int, terms: Terms
     ) -> tuple[Finished, Row, int]:
         """Run the handler; return how it ended, and the row as it stands by then.
 
-        Not where its lease was over before it could begin: the broker may have said so late that
-        the claim was taken. The quarantine, behind which an answer may have the handler run again,
-        covers a start within the lease and no later one.
+        The handler does not begin once its lease is over, which is at `over_ms` by this machine's
+        own clock: the broker may have said so late that the claim was taken. The quarantine, behind
+        which an answer may have the handler run again, covers a start within the lease and no later
+        one.
 
         Anything that the handler does not say is unknown: an exception, or the end of its time, may
         have come after the effect. Only a barrier knows better.
         """
-        now_ms = self._clock.now_ms()
-        if now_ms >= row.lease_until_ms:
+        steady_ms = self._clock.steady_ms()
+        if steady_ms >= over_ms:
             late = "claimed too late to begin"
             return Finished(row.claim, Outcome.NOT_APPLIED, error=late, terms=terms), row, revision
         running = Running(
             work.row_subject,
             row,
             revision,
-            until_ms=None if work.handler.threaded else now_ms + self._timeout_ms,
+            over_ms=over_ms,
+            until_ms=None if work.handler.threaded else steady_ms + self._timeout_ms,
             reply=work.reply,
             shown=shown(work),
         )
@@ -94,11 +96,12 @@ class Attempts:
         limit = Limit(partial(self._lease_left_s, running))
         self._leases.watch(running)
         try:
-            with _span(work, row, work.carrier.headers) if self._is_traced(now_ms) else _NO_SPAN:
+            with _span(work, row, work.carrier.headers) if self._is_traced(steady_ms) else _NO_SPAN:
                 finished = await self._finished(work, row, barrier, limit, terms)
         finally:
             self._leases.end(running)
-        return finished, *running.stands
+        row, revision, _ = running.stands
+        return finished, row, revision
 
     async def _finished(
         self, work: Work, row: Row, barrier: Barrier | None, limit: Limit, terms: Terms
@@ -142,15 +145,15 @@ class Attempts:
         assert asyncio.iscoroutine(made)
         return self._limits.hold(made, limit)
 
-    def _is_traced(self, now_ms: int) -> bool:
+    def _is_traced(self, steady_ms: int) -> bool:
         """Look now and then whether somebody takes spans: to look costs more than to run."""
-        if now_ms >= self._look_at_ms:
+        if steady_ms >= self._look_at_ms:
             self._traced = traced()
-            self._look_at_ms = now_ms + TRACED_LOOK_MS
+            self._look_at_ms = steady_ms + TRACED_LOOK_MS
         return self._traced
 
     def _lease_left_s(self, running: Running) -> float:
-        return (running.lease_until_ms - self._clock.now_ms()) / S_TO_MS
+        return (running.over_ms - self._clock.steady_ms()) / S_TO_MS
 
 
 def _ended(

@@ -5,6 +5,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -68,7 +69,7 @@ async def run_worker(
     check_reconciled(app, settings.sources)
     subjects = Subjects(settings.broker.prefix)
     await check_identity(connection, subjects, await ledger.identity())
-    clock = BrokerClock(world)
+    clock = BrokerClock(world, settings.pool.reading_s)
     await clock.read(connection, LEDGER)
     owner = f"worker-{world.random_name(8)}"
     leases = Leases(settings.pool, clock)
@@ -76,7 +77,18 @@ async def run_worker(
     desk = Desk(connection, subjects, rulings, app.name)
     emissions = Emissions(app.name, connection, subjects, settings.sources, world, reached)
     driver = Driver(
-        app, ledger, leases, desk, emissions, subjects, settings.pool, clock, world, owner, reached
+        app,
+        ledger,
+        leases,
+        desk,
+        emissions,
+        subjects,
+        settings.pool,
+        clock,
+        world,
+        owner,
+        reached,
+        partial(clock.read, connection, LEDGER),
     )
     seams = Seams(app, subjects, rulings, driver, desk)
     pauses = Pauses(app.name, connection, subjects, rulings, driver, seams, desk)
@@ -96,7 +108,8 @@ async def run_worker(
     renewing = renewal(leases) if renewal is not None else renew_here(leases, connection)
     async with app.lifespan(), renewing:
         watching = _keep_watch(connection, subjects, ledger, clock)
-        background = _begun(ledger.run(), driver.run(), watching, pauses.watch())
+        keeping = clock.keep(connection, LEDGER)
+        background = _begun(ledger.run(), driver.run(), watching, pauses.watch(), keeping)
         try:
             pulling = _begun(*(intake.run() for intake in intakes))
             await _until(stop, pulling, background)
