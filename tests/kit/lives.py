@@ -16,7 +16,7 @@ from fencepost_schemas.row import Row, State
 from kit.anywhere import worker
 from kit.house import House
 from kit.pool import Crash, dead, event, publish, questions, settle
-from kit.wires import Wire
+from kit.wires import Wall, Wire
 
 EFFECTS = ("once", "barrier", "keyed", "idempotent")
 SINK_S = 600.0
@@ -115,7 +115,7 @@ class Life:
         *,
         reached: Reached = nothing_reached,
         wire: Wire | None = None,
-        skew_ms: int = 0,
+        wall: Wall | None = None,
         renewal: Renewal | None = None,
     ) -> AbstractAsyncContextManager[asyncio.Task[None]]:
         return worker(
@@ -123,22 +123,26 @@ class Life:
             self.app(),
             reached=reached,
             wire=wire,
-            skew_ms=skew_ms,
+            wall=wall,
             renewal=renewal,
         )
 
     async def is_cut_short(
-        self, *, reached: Reached = nothing_reached, wire: Wire | None = None, skew_ms: int = 0
+        self,
+        *,
+        reached: Reached = nothing_reached,
+        wire: Wire | None = None,
+        wall: Wall | None = None,
     ) -> None:
         """Run a worker until it crashes. Nothing of it goes on afterwards."""
-        async with self.worker(reached=reached, wire=wire, skew_ms=skew_ms) as running:
+        async with self.worker(reached=reached, wire=wire, wall=wall) as running:
             await asyncio.wait([running], timeout=20)
             assert running.done(), "it did not crash"
             assert isinstance(running.exception(), Crash)
 
-    async def goes_on(self, *, wire: Wire | None = None, skew_ms: int = 0) -> None:
+    async def goes_on(self, *, wire: Wire | None = None, wall: Wall | None = None) -> None:
         """Run a worker until nothing is left to be done."""
-        async with self.worker(wire=wire, skew_ms=skew_ms) as running:
+        async with self.worker(wire=wire, wall=wall) as running:
             await self.rests()
             if running.done():
                 running.result()

@@ -40,9 +40,9 @@ class Case:
 
     `given` is what `step` hears next, `plan` what it said last. `row` and `revision` are what
     stands, as far as this worker knows: an event's row is taken for absent, and found by the insert
-    that fails. `decided_ms` is when its plan was made, by this machine's own clock; `fresh` says that
-    the broker's clock was read for what is decided next. `trace` is where its last attempt failed,
-    `task` what works on it just now.
+    that fails. `decided_ms` is when its plan was made, by this machine's own clock; `fresh` says
+    that the broker's clock was read for what is decided next. `trace` is where its last attempt
+    failed, `task` what works on it just now.
     """
 
     __slots__ = (

@@ -86,6 +86,8 @@ class MemoryBroker:
     def __init__(self, prefix: str = "fp", chance: Random | None = None) -> None:
         self.prefix = prefix
         self.vices = Vices()
+        self.clock_ahead_ms = 0
+        """How far its clock was set since it began, or how far the next leader's is ahead."""
         self.chance = chance if chance is not None else Random(0)
         self.up = asyncio.Event()
         self.up.set()
@@ -222,7 +224,7 @@ class MemoryConnection:
 
     async def clock_ms(self, stream: str) -> int:
         loop = asyncio.get_running_loop()
-        return await self._call(lambda: int(loop.time() * 1000))
+        return await self._call(lambda: int(loop.time() * 1000) + self.broker.clock_ahead_ms)
 
     # --- delivering
     async def ensure_consumer(self, plan: ConsumerPlan) -> None:
