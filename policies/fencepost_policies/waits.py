@@ -1,6 +1,14 @@
 """The moves of the ledger that only wait: the event is asked for again later."""
 
-from fencepost_policies.plan import Answered, Arrived, Given, Notice, Plan, Settlement
+from fencepost_policies.plan import (
+    Answered,
+    Arrived,
+    Given,
+    Notice,
+    Plan,
+    Settlement,
+    Verified,
+)
 from fencepost_schemas.row import Row
 
 FIRST_AGAIN_MS = 1_000
@@ -10,8 +18,14 @@ CLOCK_AGAIN_MS = 1_000
 
 
 def wait_for_lease(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """Wait for the lease's end; look again before that where it is further off than a lease lasts.
+
+    Then the broker's clock was set back since the lease was written, and its owner writes it anew.
+    """
     assert row is not None
-    return Plan(settle=Settlement.LATER, delay_ms=max(1, row.lease_until_ms - now_ms))
+    assert isinstance(given, Arrived | Answered | Verified)
+    left_ms = min(row.lease_until_ms - now_ms, given.start.lease_ms)
+    return Plan(settle=Settlement.LATER, delay_ms=max(1, left_ms))
 
 
 def wait_until_due(row: Row | None, given: Given, now_ms: int) -> Plan:

@@ -541,3 +541,11 @@ def test_the_last_attempt_is_buried_and_not_parked() -> None:
     row = after((arrived(terms), T))
     plan = step(row, told(Outcome.NOT_APPLIED, terms, retry_ms=10**9), T)
     assert (State.REJECTED, (Notice.BURY,)) == (state_of(plan), plan.publish)
+
+
+def test_a_lease_that_is_further_off_than_one_lasts_is_looked_at_again_soon() -> None:
+    """The broker's clock was set back, and the owner of the lease will write it anew."""
+    row = after((arrived(), T))
+    for now, delay in ((T, LEASE), (T + 1, LEASE - 1), (T - 3_600_000, LEASE)):
+        plan = step(row, arrived(claim="c2"), now)
+        assert (Settlement.LATER, delay) == (plan.settle, plan.delay_ms)
