@@ -80,6 +80,8 @@ class Broker(Login, frozen=True, forbid_unknown_fields=True, kw_only=True):
     events_age_s: int = 7 * 24 * 3600
     connect_s: float = 5.0
     reply_s: float = 5.0
+    start_wait_s: float = 30.0
+    """How long bridge and worker wait at their start for a broker that is away, or that elects."""
     roles: dict[Role, Login] = {}
 
     def __post_init__(self) -> None:
@@ -89,6 +91,8 @@ class Broker(Login, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if self.events_age_s < 60:
             raise ValueError("broker.events_age_s must be at least 60")
         _check_above_zero("broker", connect_s=self.connect_s, reply_s=self.reply_s)
+        if not 0 <= self.start_wait_s <= DURATION_S_MAX:
+            raise ValueError(f"broker.start_wait_s must be between 0 and {DURATION_S_MAX}")
 
 
 class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

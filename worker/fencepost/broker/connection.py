@@ -37,8 +37,17 @@ NOT_SENT = (
 """Why the library may not have sent anything."""
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 NO_STREAM = 10059
-UNAVAILABLE = 10008
-"""Passing: a cluster elects who answers."""
+NO_CONSUMER = 10014
+PASSING = {
+    10005: "there are not enough servers for it just now",
+    10008: "the broker has nobody to answer for it just now",
+    10009: "it has no leader just now",
+    10039: "the broker has no JetStream for this account, or not yet",
+    10076: "the broker has no JetStream, or not yet",
+    10118: "it is offline",
+    10119: "its consumer is offline",
+}
+"""The broker's numbers for what may be over in a moment: a cluster elects, a server starts."""
 _DENIED = re.compile(r"permissions violation for (publish|subscription) to \"([^\"]*)\"", re.I)
 
 
@@ -360,6 +369,6 @@ def api_error(stream: str, code: int, text: str) -> FencepostError:
     """Return what the JetStream API's error about a stream means to us."""
     if code == NO_STREAM:
         return NotFine(f"the broker has no stream {stream}: run `fencepost init`")
-    if code == UNAVAILABLE:
-        return Unreachable(f"stream {stream}: the broker has nobody to answer for it just now")
+    if code in PASSING:
+        return Unreachable(f"stream {stream}: {PASSING[code]} ({code})")
     return NotFine(f"stream {stream}: {text} ({code})")

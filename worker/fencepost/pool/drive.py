@@ -100,6 +100,7 @@ class Driver:
         self._reading = False
         self.tasks: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._halted = False
         self._terms = {
             handler.name: Terms(
                 attempts_max=handler.attempts_max,
@@ -142,6 +143,10 @@ class Driver:
     def begin(self, work: Work, ruled: Ruled, ending: Ending) -> None:
         """Bring an event to its row, and tell `ending` how it came out; never before it returns."""
         self._line_up(Case(work, arrival(work, ruled, self.start(work.handler)), ending))
+
+    def halt(self) -> None:
+        """Start nothing more, while what runs comes to its end: its ledger may be another one."""
+        self._halted = True
 
     def close(self) -> None:
         """Begin nothing more: what runs is about to be cancelled."""
@@ -240,7 +245,10 @@ class Driver:
     def _write(self, case: Case) -> None:
         """Begin a plan with its row."""
         row = case.plan.write
-        if case.plan.read_clock:
+        if self._halted and case.plan.run:
+            case.plan = Plan()  # silent: it comes again, to a worker that may start it
+            self._end(case)
+        elif case.plan.read_clock:
             self._read_clock_for(case)
         elif row is None:
             self._carry_on(case)

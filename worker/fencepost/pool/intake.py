@@ -9,6 +9,7 @@ from functools import partial
 import msgspec
 
 from fencepost.errors import Denied, NotFine, Unreachable
+from fencepost.patience import Patience
 from fencepost.ports import Broker, ConsumerPlan, Delivery
 from fencepost.settings import Settings
 
@@ -55,12 +56,11 @@ class Intake:
     came since it was last looked is begun together.
     """
 
-    def __init__(
-        self, connection: Broker, stream: str, consumer: str, slots: int, begin: Begin
-    ) -> None:
+    def __init__(self, connection: Broker, plan: ConsumerPlan, slots: int, begin: Begin) -> None:
         self.tasks: set[asyncio.Task[None]] = set()
         self.taken = 0
-        self.puller = connection.puller(stream, consumer, self._take)
+        self.puller = connection.puller(plan.stream, plan.name, self._take)
+        self._plan = plan
         self._connection = connection
         self._slots = slots
         self._begin = begin
@@ -69,6 +69,8 @@ class Intake:
         """Something came, or a slot is free."""
         self._freed = asyncio.Event()
         self._failed: BaseException | None = None
+        self._unbegun: BaseException | None = None
+        """Why some of what came could not be begun."""
         self._words: list[tuple[Delivery, bytes]] = []
         self._saying = False
 
@@ -83,7 +85,7 @@ class Intake:
                 if self._failed is not None:
                     raise self._failed
                 if self.puller.gone.is_set():
-                    raise NotFine("the consumer is gone: start the worker again")
+                    await self._make_again()
                 self._stirred.clear()
                 self._begin_all()
                 await self.puller.want(self._slots - self.taken)
@@ -97,9 +99,28 @@ class Intake:
             finally:
                 self._begin_all()
 
+    async def _make_again(self) -> None:
+        """Make a consumer again that somebody deleted. What runs is left alone."""
+        try:
+            await self._connection.ensure_consumer(self._plan)
+        except Denied:
+            raise
+        except Unreachable as error:
+            log.warning("consumer %s: %s; making it again later", self._plan.name, error)
+            return
+        self.puller.gone.clear()
+        log.warning(
+            "consumer %s of %s was gone and is made again: events that are settled come once more, "
+            "and the ledger knows them",
+            self._plan.name,
+            self._plan.stream,
+        )
+
     async def emptied(self) -> None:
         """Return once no slot is taken; raise what the work raised."""
         while self.taken:
+            if self._unbegun is not None:
+                raise self._unbegun
             self._freed.clear()
             await self._freed.wait()
         if self._failed is not None:
@@ -138,7 +159,12 @@ class Intake:
     def _begin_all(self) -> None:
         if self._came:
             came, self._came = self._came, []
-            self._begin(self, came)
+            try:
+                self._begin(self, came)
+            except BaseException as error:  # nobody will ever free the slots of these messages
+                self._unbegun = error
+                self._freed.set()
+                raise
 
     def _free(self, slots: int = 1) -> None:
         self.taken -= slots
@@ -177,7 +203,11 @@ class Intake:
 
 
 async def open_intakes(
-    settings: Settings, connection: Broker, app: str, feeds: Sequence[Feed]
+    settings: Settings,
+    connection: Broker,
+    app: str,
+    feeds: Sequence[Feed],
+    patience: Patience,
 ) -> list[Intake]:
     """Return an intake for each feed, whose consumer is made where it is missing."""
     intakes = []
@@ -191,6 +221,6 @@ async def open_intakes(
             settings.broker.replicas,
             feed.from_now,
         )
-        await connection.ensure_consumer(plan)
-        intakes.append(Intake(connection, feed.stream, plan.name, feed.slots, feed.begin))
+        await patience.wait_out(partial(connection.ensure_consumer, plan))
+        intakes.append(Intake(connection, plan, feed.slots, feed.begin))
     return intakes

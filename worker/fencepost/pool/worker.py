@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ import msgspec
 
 from fencepost.app import Fencepost
 from fencepost.errors import Denied, LedgerDiffers, NotFine, Unreachable
+from fencepost.patience import Patience, Stopped
 from fencepost.pool.answers import Answers
 from fencepost.pool.ask import Desk
 from fencepost.pool.clock import BrokerClock
@@ -33,6 +34,8 @@ from fencepost_schemas.subject import ANSWERS, EVENTS, LEDGER, RETRIES, Subjects
 log = logging.getLogger("fencepost.pool")
 
 WATCH_S = 60.0
+LOOK_AGAIN_S = 2.0
+"""Before the identity is looked at again, where the broker did not answer."""
 ANSWER_SLOTS = 4
 RETRY_SLOTS = 16
 GAP_SLOTS = 4
@@ -67,10 +70,26 @@ async def run_worker(
     the sources' lineages are pinned to.
     """
     check_reconciled(app, settings.sources)
+    with contextlib.suppress(Stopped):
+        await _run(settings, app, connection, ledger, world, stop, reached, renewal)
+
+
+async def _run(
+    settings: Settings,
+    app: Fencepost,
+    connection: Broker,
+    ledger: Ledger,
+    world: World,
+    stop: asyncio.Event,
+    reached: Callable[[str], None],
+    renewal: Renewal | None,
+) -> None:
+    patience = Patience(world, settings.broker.start_wait_s, stop)
     subjects = Subjects(settings.broker.prefix)
-    await check_identity(connection, subjects, await ledger.identity())
+    await patience.wait_out(partial(look_at_identity, connection, subjects, ledger))
     clock = BrokerClock(world, settings.pool.reading_s)
-    await clock.read(connection, LEDGER)
+    read_clock = partial(clock.read, connection, LEDGER)
+    await patience.wait_out(read_clock)
     owner = f"worker-{world.random_name(8)}"
     leases = Leases(settings.pool, clock)
     rulings = Rulings(connection, subjects, settings.sources)
@@ -88,11 +107,11 @@ async def run_worker(
         world,
         owner,
         reached,
-        partial(clock.read, connection, LEDGER),
+        read_clock,
     )
     seams = Seams(app, subjects, rulings, driver, desk)
     pauses = Pauses(app.name, connection, subjects, rulings, driver, seams, desk)
-    await pauses.look()
+    await patience.wait_out(pauses.look)
     deliveries = Deliveries(app, connection, subjects, rulings, driver, seams, pauses)
     answers = Answers(connection, subjects, driver, seams, pauses)
     retries = Retries(connection, clock, rulings, deliveries, seams)
@@ -103,21 +122,51 @@ async def run_worker(
         Feed(RETRIES, "-retries", (parked,), RETRY_SLOTS, in_a_task(retries.work_on)),
         *_gap_feeds(Gaps(app, connection, subjects, deliveries), app, subjects),
     ]
-    intakes = await open_intakes(settings, connection, app.name, feeds)
+    intakes = await open_intakes(settings, connection, app.name, feeds, patience)
     log.info("%s: %d handlers, %d slots, as %s", app.name, len(app.handlers), slots, owner)
     renewing = renewal(leases) if renewal is not None else renew_here(leases, connection)
     async with app.lifespan(), renewing:
-        watching = _keep_watch(connection, subjects, ledger, clock)
-        keeping = clock.keep(connection, LEDGER)
-        background = _begun(ledger.run(), driver.run(), watching, pauses.watch(), keeping)
+        watching = [
+            _keep_watch(connection, subjects, ledger),
+            clock.keep(connection, LEDGER),
+            pauses.watch(),
+        ]
+        await _work(driver, ledger, intakes, watching, settings.pool.drain_s, stop)
+
+
+async def _work(
+    driver: Driver,
+    ledger: Ledger,
+    intakes: list[Intake],
+    watching: Sequence[Coroutine[Any, Any, None]],
+    drain_s: float,
+    stop: asyncio.Event,
+) -> None:
+    """Take in and work until told to stop, or until something fails; either way drain.
+
+    What fails is seldom what runs just now: that ends as it does where the worker is told to stop.
+    """
+    deciding = _begun(ledger.run(), driver.run())
+    watchers = _begun(*watching)
+    background = [*deciding, *watchers]
+    try:
+        pulling = _begun(*(intake.run() for intake in intakes))
         try:
-            pulling = _begun(*(intake.run() for intake in intakes))
             await _until(stop, pulling, background)
-            await _drain(intakes, background, settings.pool.drain_s)
-        finally:
-            driver.close()
-            tasks = [task for one in intakes for task in one.tasks]
-            await _end([*background, *tasks, *driver.tasks])
+        except Exception as error:
+            if isinstance(error, LedgerDiffers):
+                driver.halt()
+            if not any(task.done() for task in deciding):
+                log.error("%s; what was begun is finished first", error)
+                left = [task for task in background if not task.done()]
+                with contextlib.suppress(Exception):  # the first reason is the one that counts
+                    await _drain(intakes, left, drain_s)
+            raise
+        await _drain(intakes, background, drain_s)
+    finally:
+        driver.close()
+        tasks = [task for one in intakes for task in one.tasks]
+        await _end([*background, *tasks, *driver.tasks])
 
 
 def _gap_feeds(gaps: Gaps, app: Fencepost, subjects: Subjects) -> list[Feed]:
@@ -221,10 +270,8 @@ async def _end(tasks: list[asyncio.Task[None]]) -> None:
         await asyncio.wait(tasks, timeout=END_S)
 
 
-async def _keep_watch(
-    connection: Broker, subjects: Subjects, ledger: Ledger, clock: BrokerClock
-) -> None:
-    """Look at the broker's clock and the ledger's identity now and then, and after each break.
+async def _keep_watch(connection: Broker, subjects: Subjects, ledger: Ledger) -> None:
+    """Look at the ledger's identity now and then, and after each break.
 
     A broker that comes back may come back from a backup, or with nothing.
     """
@@ -236,12 +283,18 @@ async def _keep_watch(
                 await broke.wait()
         broke.clear()
         try:
-            await check_identity(connection, subjects, await ledger.identity())
-            await clock.read(connection, LEDGER)
+            await look_at_identity(connection, subjects, ledger)
         except Denied:
             raise
         except Unreachable as error:
-            log.warning("%s; keeping the old offset to its clock", error)
+            log.warning("%s; the ledger's identity is looked at again later", error)
+            await asyncio.sleep(LOOK_AGAIN_S)
+            broke.set()
+
+
+async def look_at_identity(connection: Broker, subjects: Subjects, ledger: Ledger) -> None:
+    """Refuse to work on a ledger that is not the one the lineages were begun with."""
+    await check_identity(connection, subjects, await ledger.identity())
 
 
 async def check_identity(connection: Broker, subjects: Subjects, identity: str | None) -> None:
