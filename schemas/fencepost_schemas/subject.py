@@ -269,7 +269,8 @@ class StreamPlan(msgspec.Struct, frozen=True):
     atomic: bool = False
     message_ttl: bool = False
     work_queue: bool = False
-    undeletable: bool = False
+    deletable: bool = False
+    """Whether single messages may be deleted; all of them at once never may."""
 
 
 EVENTS = "FENCEPOST_EVENTS"
@@ -319,8 +320,8 @@ def stream_plans(prefix: str) -> tuple[StreamPlan, ...]:
             "events whose retry is far off; what was dealt with is gone",
             work_queue=True,
         ),
-        StreamPlan(AUDIT, (f"{prefix}.audit.*",), "who answered what, when", undeletable=True),
-        StreamPlan(DEAD, (f"{prefix}.dead.*",), "events that cannot be applied"),
+        StreamPlan(AUDIT, (f"{prefix}.audit.*",), "who answered what, when"),
+        StreamPlan(DEAD, (f"{prefix}.dead.*",), "events that cannot be applied", deletable=True),
         StreamPlan(
             LEDGER,
             (f"{prefix}.ledger.>",),
@@ -328,6 +329,5 @@ def stream_plans(prefix: str) -> tuple[StreamPlan, ...]:
             last_per_subject=True,
             atomic=True,
             message_ttl=True,
-            undeletable=True,
         ),
     )

@@ -69,7 +69,9 @@ class MemoryHouse(House):
         shelf = Shelf(self.connection, self.subjects)
         sources = list(self.settings.sources)
         begun = [name for name in sources if await begin(shelf, name, start, ledger, world)]
-        return InitReport(ledger=ledger, streams_made=[], begun=begun, begun_before=[])
+        return InitReport(
+            ledger=ledger, streams_made=[], streams_mended=[], begun=begun, begun_before=[]
+        )
 
 
 class WalledWorld(RealWorld):

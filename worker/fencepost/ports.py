@@ -8,13 +8,24 @@ from typing import Protocol
 import msgspec
 
 from fencepost.settings import Source
+from fencepost_policies.drift import Drift
 from fencepost_policies.retry import WaitBounds
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.row import Row
 from fencepost_schemas.sse import Frame
 
-
 # --- the broker ---------------------------------------------------------------------------------
+_DISK = "; where the broker's disk was full, free some of it and restart the broker"
+_ADVICE = {
+    10023: _DISK,
+    10047: "; raise the storage of the broker's account, or free some of it",
+    10077: _DISK,
+    10176: _DISK,
+}
+"""What to do about a refusal, by the broker's number. A stream that met a full disk takes nothing
+more before the broker is restarted, and says no more than that its batch is incomplete."""
+
+
 class Message(msgspec.Struct, frozen=True, gc=False):
     """What is to be stored; `expect` is the sequence that its subject must stand at."""
 
@@ -51,6 +62,11 @@ class NotStored(msgspec.Struct, frozen=True, gc=False):
         """True where a batch, and nothing in it, is refused: a stream has room for fifty that are
         open, and one whose beginning found none is incomplete at its end."""
         return self.error in (10176, 10210)
+
+    @property
+    def advice(self) -> str:
+        """What to do about it, "" where the broker's own words say so."""
+        return _ADVICE.get(self.error, "")
 
     @property
     def taken(self) -> bool:
@@ -147,6 +163,9 @@ class Broker(Protocol):
         """Return the broker's clock."""
 
     async def ensure_consumer(self, plan: ConsumerPlan) -> None: ...
+
+    async def drifts(self) -> list[Drift]:
+        """Return where the broker's streams are not as `fencepost init` makes them."""
 
     def puller(self, stream: str, consumer: str, take: Callable[[Delivery], None]) -> Pull: ...
 
@@ -290,6 +309,12 @@ class Ledger(Protocol):
 
     async def identity(self) -> str | None:
         """Return the ledger's identity, None where init has not made one."""
+
+    async def confirm(self) -> None:
+        """Return once the ledger is known to be the same one as at first, since the last start.
+
+        Raises LedgerDiffers where it is not: then nothing may run.
+        """
 
     async def run(self) -> None:
         """Do what writes need to have done beside them, for ever."""

@@ -21,6 +21,7 @@ from fencepost.errors import Denied, FencepostError, NotFine, Unreachable, Usage
 from fencepost.patience import Patience
 from fencepost.ports import Broker, Transport, World
 from fencepost.settings import Settings, Source
+from fencepost.soundness import check_broker
 from fencepost_schemas.roster import Stop
 from fencepost_schemas.subject import Subjects
 
@@ -60,6 +61,7 @@ async def run_bridge(
     catalogue = Catalogue(connection, subjects, settings, sources, only_these=only_these)
     # Who stops a bridge cancels it, so nothing else has to be waited for beside the broker.
     patience = Patience(world, settings.broker.start_wait_s, asyncio.Event())
+    await patience.wait_out(partial(check_broker, connection))
     await patience.wait_out(catalogue.refresh)
     if catalogue.empty:
         raise UsageError(NO_SOURCE)

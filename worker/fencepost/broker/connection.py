@@ -63,6 +63,7 @@ class Connection:
 
     def __init__(self, client: QuickClient, broker: Broker, role: str) -> None:
         self.client = client
+        self.settings = broker
         self.prefix = broker.prefix
         self.reply_s = broker.reply_s
         self.role = role

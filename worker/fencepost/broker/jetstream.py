@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from fencepost.broker.connection import Connection
 from fencepost.broker.login import close, new_client, open_client
 from fencepost.broker.puller import Puller
-from fencepost.broker.topology import broker_clock_ms, ensure_consumer
+from fencepost.broker.topology import broker_clock_ms, ensure_consumer, find_drifts
 from fencepost.errors import FencepostError
 from fencepost.ports import ConsumerPlan, Delivery, Pull
 from fencepost.settings import Broker, Login
+from fencepost_policies.drift import Drift
 
 log = logging.getLogger("fencepost.broker")
 
@@ -19,7 +20,11 @@ class JetStream(Connection):
         return await broker_clock_ms(self, stream)
 
     async def ensure_consumer(self, plan: ConsumerPlan) -> None:
-        await ensure_consumer(self, plan)
+        for drift in await ensure_consumer(self, plan):
+            log.warning("%s: it is set right", drift)
+
+    async def drifts(self) -> list[Drift]:
+        return await find_drifts(self, self.settings)
 
     def puller(self, stream: str, consumer: str, take: Callable[[Delivery], None]) -> Pull:
         return Puller(self, stream, consumer, take)

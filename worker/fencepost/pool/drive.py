@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from fencepost.app import Fencepost
-from fencepost.errors import Denied, Unreachable
+from fencepost.errors import Denied, LedgerDiffers, Unreachable
 from fencepost.handler import Handler
 from fencepost.pool.ask import Desk
 from fencepost.pool.barrier import Superseded
@@ -350,6 +350,7 @@ class Driver:
 
     async def _run(self, case: Case) -> None:
         assert case.row is not None
+        await self._ledger.confirm()
         terms = self._terms[case.work.handler.name]
         finished, case.row, case.revision = await self._attempts.run(
             case.work, case.row, case.revision, case.decided_ms + self._lease_ms, terms
@@ -375,6 +376,10 @@ class Driver:
                 continue
             running.written(plan.write, written.revision)
             break
+        try:
+            await self._ledger.confirm()
+        except LedgerDiffers as error:
+            raise Superseded(str(error)) from None
         self._reached("entered")
         if self._clock.steady_ms() >= running.over_ms:
             raise Superseded("its lease was over at the barrier")

@@ -8,7 +8,7 @@ from functools import partial
 
 import msgspec
 
-from fencepost.errors import Denied, NotFine, Unreachable
+from fencepost.errors import Denied, LedgerDiffers, NotFine, Unreachable
 from fencepost.patience import Patience
 from fencepost.ports import Broker, ConsumerPlan, Delivery
 from fencepost.settings import Settings
@@ -139,7 +139,8 @@ class Intake:
 
     def failed(self, error: BaseException) -> None:
         """Free the slot of a message that could not be dealt with. It comes again."""
-        if isinstance(error, Unreachable | NotFine) and not isinstance(error, Denied):
+        passing = isinstance(error, Unreachable | NotFine)
+        if passing and not isinstance(error, Denied | LedgerDiffers):
             # One event that cannot be dealt with must not stop all others.
             log.error("%s; the event comes again", error)
         elif not isinstance(error, asyncio.CancelledError):

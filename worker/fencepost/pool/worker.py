@@ -28,6 +28,7 @@ from fencepost.pool.rulings import Rulings
 from fencepost.pool.seams import Seams
 from fencepost.ports import Broker, Ledger, World
 from fencepost.settings import Settings
+from fencepost.soundness import check_broker, check_payload
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.subject import ANSWERS, EVENTS, LEDGER, RETRIES, Subjects
 
@@ -86,6 +87,7 @@ async def _run(
 ) -> None:
     patience = Patience(world, settings.broker.start_wait_s, stop)
     subjects = Subjects(settings.broker.prefix)
+    await patience.wait_out(partial(check_broker, connection))
     await patience.wait_out(partial(look_at_identity, connection, subjects, ledger))
     clock = BrokerClock(world, settings.pool.reading_s)
     read_clock = partial(clock.read, connection, LEDGER)
@@ -283,6 +285,7 @@ async def _keep_watch(connection: Broker, subjects: Subjects, ledger: Ledger) ->
                 await broke.wait()
         broke.clear()
         try:
+            check_payload(connection.payload_bytes_max)
             await look_at_identity(connection, subjects, ledger)
         except Denied:
             raise

@@ -17,6 +17,7 @@ import msgspec
 from fencepost.errors import NotFine, Unanswered
 from fencepost.ports import ConsumerPlan, Delivery, Message, NotStored, Stored, StoredMessage
 from fencepost.testing.streams import Stream, takes
+from fencepost_policies.drift import Drift
 from fencepost_schemas.subject import stream_plans
 
 T = TypeVar("T")
@@ -235,6 +236,9 @@ class MemoryConnection:
                 self.broker.consumers[plan.stream, plan.name] = _Consumer(stream, plan)
 
         await self._call(ensure)
+
+    async def drifts(self) -> list[Drift]:
+        return []
 
     def puller(
         self, stream: str, consumer: str, take: Callable[[Delivery], None]
