@@ -170,6 +170,12 @@ class Subjects(msgspec.Struct, frozen=True):
         """The filter over what is wished of all sources."""
         return f"{self.prefix}.intentions.*"
 
+    def progress(self, app: str, feed: str) -> str:
+        """Where it is written how far an app has come: in `events`, or in `gaps.<source>`."""
+        kind, _, source = feed.partition(".")
+        behind = f".{slug(source)}" if source else ""
+        return f"{self.prefix}.progress.{slug(app)}.{slug(kind)}{behind}"
+
     # --- the desk
     def question(self, source: str, question: str) -> str:
         return f"{self.prefix}.questions.{slug(source)}.{_checked(_TOKEN, question)}"
@@ -297,8 +303,8 @@ def stream_plans(prefix: str) -> tuple[StreamPlan, ...]:
         ),
         StreamPlan(
             SOURCES,
-            (f"{prefix}.roster", f"{prefix}.intentions.*"),
-            "which bridge follows which source, and what people wish of each",
+            (f"{prefix}.roster", f"{prefix}.intentions.*", f"{prefix}.progress.>"),
+            "which bridge follows which source, what people wish of each, how far each app is",
             last_per_subject=True,
         ),
         StreamPlan(

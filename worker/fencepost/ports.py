@@ -99,10 +99,35 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     again: bool = False
 
 
+class StreamState(msgspec.Struct, frozen=True):
+    """A stream at one moment of the broker's: when it was made, its last sequence, and how old its
+    messages may become (0: they stay)."""
+
+    made: str
+    last: int
+    now_ms: int
+    age_ms: int
+
+
+class ConsumerState(msgspec.Struct, frozen=True):
+    """All up to `floor` is acked. `idle` says that nothing waits and nothing is unacked, as far as
+    the broker has counted: what has just been stored may be missing from that."""
+
+    floor: int
+    idle: bool
+
+
+class Stood(msgspec.Struct, frozen=True):
+    """Where a message stands, and when it was stored."""
+
+    sequence: int
+    stored_ms: int
+
+
 class ConsumerPlan(msgspec.Struct, frozen=True):
     """A durable pull consumer. The ledger counts attempts, so the broker never gives up.
 
-    `from_now` holds for one that is made: it passes over what was there before.
+    `behind` holds for one that is made: it passes over what is up to this sequence.
     """
 
     stream: str
@@ -111,7 +136,7 @@ class ConsumerPlan(msgspec.Struct, frozen=True):
     ack_wait_s: float
     pending_max: int
     replicas: int = 1
-    from_now: bool = False
+    behind: int = 0
 
 
 class Pull(Protocol):
@@ -161,6 +186,17 @@ class Broker(Protocol):
 
     async def clock_ms(self, stream: str) -> int:
         """Return the broker's clock."""
+
+    async def stream_state(self, stream: str) -> StreamState: ...
+
+    async def consumer_state(self, stream: str, consumer: str) -> ConsumerState | None:
+        """Return how far a consumer is, None where it is not there."""
+
+    async def first_behind(self, stream: str, subject: str, sequence: int) -> Stood | None:
+        """Return the first message that a filter takes behind a sequence."""
+
+    async def held(self, stream: str, subject: str) -> int:
+        """Return how many messages a filter takes."""
 
     async def ensure_consumer(self, plan: ConsumerPlan) -> None: ...
 

@@ -182,7 +182,7 @@ async def test_a_consumer_that_an_operator_changed_is_set_right(connection: Conn
     changed = {**info["config"], "max_ack_pending": 1}
     request = {"stream_name": EVENTS, "config": changed}
     assert "error" not in await connection.api(f"CONSUMER.CREATE.{EVENTS}.c", request)
-    begins_now = msgspec.structs.replace(plan, from_now=True)
+    begins_now = msgspec.structs.replace(plan, behind=7)
     assert [Drift("consumer c", "max_ack_pending", 1, 10)] == (
         await ensure_consumer(connection, begins_now)
     )

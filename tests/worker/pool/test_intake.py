@@ -74,9 +74,13 @@ async def running(intake: Intake) -> AsyncIterator["asyncio.Task[None]"]:
         await asyncio.gather(task, return_exceptions=True)
 
 
+async def plan_again() -> ConsumerPlan:
+    return PLAN
+
+
 def made(begin: Any, slots: int = 3) -> tuple[Intake, Connection]:
     connection = Connection()
-    return Intake(cast(Broker, connection), PLAN, slots, begin), connection
+    return Intake(cast(Broker, connection), PLAN, slots, begin, plan_again), connection
 
 
 def message(text: bytes) -> Delivery:

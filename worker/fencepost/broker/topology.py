@@ -112,7 +112,7 @@ async def ensure_consumer(connection: Connection, plan: ConsumerPlan) -> list[Dr
     config: dict[str, Any] = {
         "durable_name": plan.name,
         "name": plan.name,
-        "deliver_policy": "new" if plan.from_now else "all",
+        "deliver_policy": "by_start_sequence" if plan.behind else "all",
         "ack_policy": "explicit",
         "ack_wait": int(plan.ack_wait_s * S_TO_NS),
         "max_deliver": -1,
@@ -120,6 +120,8 @@ async def ensure_consumer(connection: Connection, plan: ConsumerPlan) -> list[Dr
         "filter_subjects": list(plan.subjects),
         "num_replicas": plan.replicas,
     }
+    if plan.behind:
+        config["opt_start_seq"] = plan.behind + 1
     found = await connection.api(f"CONSUMER.INFO.{plan.stream}.{plan.name}")
     drifts: list[Drift] = []
     if "error" not in found:

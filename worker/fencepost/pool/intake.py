@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 
 import msgspec
@@ -37,8 +37,8 @@ def in_a_task(work_on: WorkOn) -> Begin:
 class Feed(msgspec.Struct, frozen=True):
     """One consumer of an app: what it takes, how many at once, and what sees to a message.
 
-    `suffix` is behind the app's name in the consumer's. `from_now` passes over what was there
-    before the consumer was.
+    `suffix` is behind the app's name in the consumer's. `behind` says where a consumer that is made
+    has to begin; without it, that is at the beginning.
     """
 
     stream: str
@@ -46,7 +46,23 @@ class Feed(msgspec.Struct, frozen=True):
     subjects: tuple[str, ...]
     slots: int
     begin: Begin
-    from_now: bool = False
+    behind: Callable[[], Awaitable[int]] | None = None
+
+    async def plan(self, settings: Settings, app: str) -> ConsumerPlan:
+        """Return the consumer as it is to be made now."""
+        return ConsumerPlan(
+            self.stream,
+            consumer_name(app, self.suffix),
+            self.subjects,
+            settings.pool.ack_wait_s,
+            PENDING_MAX,
+            settings.broker.replicas,
+            await self.behind() if self.behind is not None else 0,
+        )
+
+
+def consumer_name(app: str, suffix: str) -> str:
+    return f"fp-{app}{suffix}"
 
 
 class Intake:
@@ -56,11 +72,18 @@ class Intake:
     came since it was last looked is begun together.
     """
 
-    def __init__(self, connection: Broker, plan: ConsumerPlan, slots: int, begin: Begin) -> None:
+    def __init__(
+        self,
+        connection: Broker,
+        plan: ConsumerPlan,
+        slots: int,
+        begin: Begin,
+        plan_again: Callable[[], Awaitable[ConsumerPlan]],
+    ) -> None:
         self.tasks: set[asyncio.Task[None]] = set()
         self.taken = 0
         self.puller = connection.puller(plan.stream, plan.name, self._take)
-        self._plan = plan
+        self._plan_again = plan_again
         self._connection = connection
         self._slots = slots
         self._begin = begin
@@ -102,18 +125,19 @@ class Intake:
     async def _make_again(self) -> None:
         """Make a consumer again that somebody deleted. What runs is left alone."""
         try:
-            await self._connection.ensure_consumer(self._plan)
+            plan = await self._plan_again()
+            await self._connection.ensure_consumer(plan)
         except Denied:
             raise
         except Unreachable as error:
-            log.warning("consumer %s: %s; making it again later", self._plan.name, error)
+            log.warning("a consumer is gone: %s; making it again later", error)
             return
         self.puller.gone.clear()
         log.warning(
-            "consumer %s of %s was gone and is made again: events that are settled come once more, "
-            "and the ledger knows them",
-            self._plan.name,
-            self._plan.stream,
+            "consumer %s of %s was gone and is made again: what is settled may come once more, "
+            "and the ledger knows it",
+            plan.name,
+            plan.stream,
         )
 
     async def emptied(self) -> None:
@@ -213,15 +237,8 @@ async def open_intakes(
     """Return an intake for each feed, whose consumer is made where it is missing."""
     intakes = []
     for feed in feeds:
-        plan = ConsumerPlan(
-            feed.stream,
-            f"fp-{app}{feed.suffix}",
-            feed.subjects,
-            settings.pool.ack_wait_s,
-            PENDING_MAX,
-            settings.broker.replicas,
-            feed.from_now,
-        )
+        plan_again = partial(feed.plan, settings, app)
+        plan = await patience.wait_out(plan_again)
         await patience.wait_out(partial(connection.ensure_consumer, plan))
-        intakes.append(Intake(connection, plan, feed.slots, feed.begin))
+        intakes.append(Intake(connection, plan, feed.slots, feed.begin, plan_again))
     return intakes

@@ -20,9 +20,10 @@ from fencepost.pool.deliveries import Deliveries
 from fencepost.pool.drive import Driver
 from fencepost.pool.emit import Emissions
 from fencepost.pool.gaps import Gaps, check_reconciled
-from fencepost.pool.intake import Feed, Intake, in_a_task, open_intakes
+from fencepost.pool.intake import Feed, Intake, consumer_name, in_a_task, open_intakes
 from fencepost.pool.leases import Leases
 from fencepost.pool.pauses import Pauses
+from fencepost.pool.progress import Track, keep_track
 from fencepost.pool.retries import Retries
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.seams import Seams
@@ -117,12 +118,17 @@ async def _run(
     deliveries = Deliveries(app, connection, subjects, rulings, driver, seams, pauses)
     answers = Answers(connection, subjects, driver, seams, pauses)
     retries = Retries(connection, clock, rulings, deliveries, seams)
+    gaps = Gaps(app, connection, subjects, deliveries)
     slots, parked = settings.pool.slots, subjects.retries_of(app.name)
+    taken = subjects.events_of()
+    name = consumer_name(app.name, "")
+    track = Track(app.name, "events", name, taken, connection, subjects)
+    gap_feeds, gap_tracks = _gap_feeds(gaps, app, connection, subjects)
     feeds = [
-        Feed(EVENTS, "", (subjects.events_of(),), slots, deliveries.begin),
+        Feed(EVENTS, "", (taken,), slots, deliveries.begin, partial(track.begin, from_now=False)),
         Feed(ANSWERS, "-answers", (subjects.answers(),), ANSWER_SLOTS, in_a_task(answers.work_on)),
         Feed(RETRIES, "-retries", (parked,), RETRY_SLOTS, in_a_task(retries.work_on)),
-        *_gap_feeds(Gaps(app, connection, subjects, deliveries), app, subjects),
+        *gap_feeds,
     ]
     intakes = await open_intakes(settings, connection, app.name, feeds, patience)
     log.info("%s: %d handlers, %d slots, as %s", app.name, len(app.handlers), slots, owner)
@@ -132,6 +138,7 @@ async def _run(
             _keep_watch(connection, subjects, ledger),
             clock.keep(connection, LEDGER),
             pauses.watch(),
+            keep_track([track, *gap_tracks]),
         ]
         await _work(driver, ledger, intakes, watching, settings.pool.drain_s, stop)
 
@@ -171,23 +178,24 @@ async def _work(
         await _end([*background, *tasks, *driver.tasks])
 
 
-def _gap_feeds(gaps: Gaps, app: Fencepost, subjects: Subjects) -> list[Feed]:
-    """Return the feed of verdict records of each source that is reconciled.
+def _gap_feeds(
+    gaps: Gaps, app: Fencepost, connection: Broker, subjects: Subjects
+) -> tuple[list[Feed], list[Track]]:
+    """Return the feed of verdict records of each source that is reconciled, and its track.
 
     Gaps that were there before its reconciler are not called up: what they hid may be long settled.
     One consumer for all would pass over, or call up, the gaps of whoever is registered later.
     """
-    return [
-        Feed(
-            EVENTS,
-            f"-gaps-{source}",
-            (subjects.epochs_of(source),),
-            GAP_SLOTS,
-            in_a_task(gaps.work_on),
-            from_now=True,
-        )
-        for source in app.reconcilers
-    ]
+    feeds, tracks = [], []
+    for source in app.reconcilers:
+        suffix, records = f"-gaps-{source}", subjects.epochs_of(source)
+        name = consumer_name(app.name, suffix)
+        track = Track(app.name, f"gaps.{source}", name, records, connection, subjects)
+        begin = partial(track.begin, from_now=True)
+        see_to = in_a_task(gaps.work_on)
+        feeds.append(Feed(EVENTS, suffix, (records,), GAP_SLOTS, see_to, begin))
+        tracks.append(track)
+    return feeds, tracks
 
 
 @asynccontextmanager

@@ -15,7 +15,17 @@ from typing import TypeVar
 import msgspec
 
 from fencepost.errors import NotFine, Unanswered
-from fencepost.ports import ConsumerPlan, Delivery, Message, NotStored, Stored, StoredMessage
+from fencepost.ports import (
+    ConsumerPlan,
+    ConsumerState,
+    Delivery,
+    Message,
+    NotStored,
+    Stood,
+    Stored,
+    StoredMessage,
+    StreamState,
+)
 from fencepost.testing.streams import Stream, takes
 from fencepost_policies.drift import Drift
 from fencepost_schemas.subject import stream_plans
@@ -42,7 +52,7 @@ class _Consumer:
     def __init__(self, stream: Stream, plan: ConsumerPlan) -> None:
         self.stream = stream
         self.plan = plan
-        self.next_sequence = stream.sequence + 1 if plan.from_now else 1
+        self.next_sequence = plan.behind + 1
         self.due: dict[int, float] = {}
         """When each unacked message may be delivered again."""
         self.acked_at: dict[int, float] = {}
@@ -236,6 +246,37 @@ class MemoryConnection:
                 self.broker.consumers[plan.stream, plan.name] = _Consumer(stream, plan)
 
         await self._call(ensure)
+
+    async def stream_state(self, stream: str) -> StreamState:
+        loop, held = asyncio.get_running_loop(), self.broker.streams[stream]
+        now_ms = int(loop.time() * 1000) + self.broker.clock_ahead_ms
+        return await self._call(lambda: StreamState("once", held.sequence, now_ms, 0))
+
+    async def consumer_state(self, stream: str, consumer: str) -> ConsumerState | None:
+        def state() -> ConsumerState | None:
+            known = self.broker.consumers.get((stream, consumer))
+            if known is None:
+                return None
+            floor = min(known.due, default=known.next_sequence) - 1
+            return ConsumerState(floor, known.idle)
+
+        return await self._call(state)
+
+    async def first_behind(self, stream: str, subject: str, sequence: int) -> Stood | None:
+        def first() -> Stood | None:
+            held = self.broker.streams[stream]
+            found = held.matching(subject, sequence + 1)
+            if found is None:
+                return None
+            return Stood(found.sequence, int(held.stored_s[found.sequence] * 1000))
+
+        return await self._call(first)
+
+    async def held(self, stream: str, subject: str) -> int:
+        kept = self.broker.streams[stream].messages
+        return await self._call(
+            lambda: len([one for one in kept.values() if takes(subject, one.subject)])
+        )
 
     async def drifts(self) -> list[Drift]:
         return []
