@@ -69,7 +69,7 @@ def loss_in(known: Progress | None, look: Look) -> Loss | None:
 
 
 def may_be_too_old(known: Progress, look: Look) -> bool:
-    """Return True where what was waiting at the record's time, or came since, may be removed by now.
+    """Return True where what was waiting at the record, or came since, may be removed by now.
 
     If it was, then it was never dealt with, or between the last look and the removal.
     """

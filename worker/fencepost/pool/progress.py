@@ -7,12 +7,13 @@ consumer again that somebody deleted.
 """
 
 import asyncio
+import contextlib
 import logging
 
 import msgspec
 
 from fencepost.clock import iso_time
-from fencepost.errors import Denied, NotFine, Unreachable
+from fencepost.errors import Denied, FencepostError, NotFine, Unreachable
 from fencepost.ports import Broker, Message, NotStored
 from fencepost.storing import store_decided
 from fencepost_policies.progress import Look, Loss, loss_in, may_be_too_old, moved_on, reached
@@ -25,6 +26,7 @@ from fencepost_schemas.subject import EVENTS, QUESTIONS, SOURCES, Subjects, app_
 log = logging.getLogger("fencepost.pool")
 
 LOOK_S = 60.0
+LAST_LOOK_S = 2.0
 WARN_EACH_S = 3600.0
 OLD_PART = 0.5
 """An event that has waited for this part of its age is told of: there is time left to act."""
@@ -83,6 +85,8 @@ class Track:
         await self._write(moved_on(known, look, self.app, self.feed), revision)
 
     async def _look(self, known: Progress | None) -> Look | None:
+        # First of all: what is published later must not count as if it had been dealt with.
+        published = await self._published()
         before, state = self._last_before, await self._connection.stream_state(EVENTS)
         consumer = await self._connection.consumer_state(EVENTS, self._consumer)
         self._last_before = state.last
@@ -102,7 +106,6 @@ class Track:
             look = msgspec.structs.replace(
                 look, waiting=stood.sequence, waiting_since_ms=stood.stored_ms
             )
-        published = await self._published()
         left = {
             source: await self._connection.held(
                 EVENTS, self._subjects.events_in(source, one.generation)
@@ -180,6 +183,14 @@ class Track:
         return not isinstance(reply, NotStored)
 
 
+async def look_once_more(tracks: list[Track]) -> None:
+    """Write down how far the app is at a worker's end, if the broker answers soon."""
+    with contextlib.suppress(FencepostError, TimeoutError):
+        async with asyncio.timeout(LAST_LOOK_S):
+            for track in tracks:
+                await track.look()
+
+
 async def keep_track(tracks: list[Track]) -> None:
     """Look now and then, for ever; a broker that is away is asked again later."""
     while True:
@@ -205,7 +216,7 @@ def _text(app: str, loss: Loss, look: Look) -> str:
     else:
         counted = f"1 to {loss.before - loss.after - 1}"
     return (
-        f"events that {app} had not dealt with are gone: {counted}, stored between "
+        f"events that {app} may not have dealt with are gone: {counted}, stored between "
         f"{iso_time(loss.since_ms)} and {iso_time(max(loss.since_ms, look.now_ms - look.age_ms))}. "
-        "They grew too old (broker.events_age_s) or were removed, and no handler saw them."
+        "They grew too old for the stream (broker.events_age_s)."
     )

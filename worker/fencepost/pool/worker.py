@@ -23,7 +23,7 @@ from fencepost.pool.gaps import Gaps, check_reconciled
 from fencepost.pool.intake import Feed, Intake, consumer_name, in_a_task, open_intakes
 from fencepost.pool.leases import Leases
 from fencepost.pool.pauses import Pauses
-from fencepost.pool.progress import Track, keep_track
+from fencepost.pool.progress import Track, keep_track, look_once_more
 from fencepost.pool.retries import Retries
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.seams import Seams
@@ -124,6 +124,7 @@ async def _run(
     name = consumer_name(app.name, "")
     track = Track(app.name, "events", name, taken, connection, subjects)
     gap_feeds, gap_tracks = _gap_feeds(gaps, app, connection, subjects)
+    tracks = [track, *gap_tracks]
     feeds = [
         Feed(EVENTS, "", (taken,), slots, deliveries.begin, partial(track.begin, from_now=False)),
         Feed(ANSWERS, "-answers", (subjects.answers(),), ANSWER_SLOTS, in_a_task(answers.work_on)),
@@ -138,9 +139,10 @@ async def _run(
             _keep_watch(connection, subjects, ledger),
             clock.keep(connection, LEDGER),
             pauses.watch(),
-            keep_track([track, *gap_tracks]),
+            keep_track(tracks),
         ]
         await _work(driver, ledger, intakes, watching, settings.pool.drain_s, stop)
+    await look_once_more(tracks)
 
 
 async def _work(
