@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost import Context
+from fencepost.pool.crash_points import Crash
 from fencepost.pool.deliveries import Deliveries
 from fencepost.pool.intake import Intake
 from fencepost.ports import Delivery, Pull
@@ -16,7 +17,7 @@ from fencepost_schemas.subject import EVENTS
 from kit.anywhere import play_in_memory
 from kit.house import House
 from kit.lives import Life
-from kit.pool import Crash, CrashAt
+from kit.pool import CrashAt
 from kit.wait import until
 from kit.wires import Wire
 

@@ -40,7 +40,7 @@ from fencepost_policies.plan import (
     Terms,
     Verified,
 )
-from fencepost_schemas.row import State, UnknownRowVersion
+from fencepost_schemas.row import Row, State, UnknownRowVersion
 from fencepost_schemas.subject import Subjects
 
 log = logging.getLogger("fencepost.pool")
@@ -66,6 +66,7 @@ class Driver:
         world: World,
         owner: str,
         reached: Callable[[str], None],
+        crowded: Callable[[], None] = lambda: None,
     ) -> None:
         self._app = app
         self._ledger = ledger
@@ -77,8 +78,7 @@ class Driver:
         self._session = world.random_name(16)
         self._claims = itertools.count(1)
         self._reached = reached
-        self._attempts = Attempts(leases, emissions, pool, clock, world, self._enter)
-        self._handler_timeout_s = pool.handler_timeout_s
+        self._attempts = Attempts(leases, emissions, pool, clock, world, self._enter, crowded)
         self._lease_ms = int(pool.lease_s * S_TO_MS)
         self._timeout_ms = int(pool.handler_timeout_s * S_TO_MS)
         self._lines: dict[str, list[Case]] = {}
@@ -131,6 +131,10 @@ class Driver:
     def begin(self, work: Work, ruled: Ruled, ending: Ending) -> None:
         """Bring an event to its row, and tell `ending` how it came out; never before it returns."""
         self._line_up(Case(work, arrival(work, ruled, self.start(work.handler)), ending))
+
+    def check_left_behind(self) -> None:
+        """Raise NotFine where too many attempts were left behind for this process to go on."""
+        self._attempts.limits.check_left_behind()
 
     def close(self) -> None:
         """Begin nothing more: what runs is about to be cancelled."""
@@ -276,7 +280,8 @@ class Driver:
         try:
             await doing(case)
         except BaseException as error:  # whatever it is, somebody waits to hear of it
-            self._fail(case, error)
+            if case.task is task:
+                self._fail(case, error)
             if isinstance(error, asyncio.CancelledError):
                 raise
         finally:
@@ -291,12 +296,21 @@ class Driver:
     async def _run(self, case: Case) -> None:
         assert case.row is not None
         terms = self._terms[case.work.handler.name]
-        finished, case.row, case.revision = await self._attempts.run(
-            case.work, case.row, case.revision, terms
-        )
+        leave = partial(self._leave_behind, case)
+        ended = await self._attempts.run(case.work, case.row, case.revision, terms, leave)
+        if ended is None:
+            return  # left behind: the case went on without it
+        finished, case.row, case.revision = ended
         case.given, case.trace = finished, finished.trace
         self._reached("ran")
         self._decide(case)
+
+    def _leave_behind(self, case: Case, row: Row) -> None:
+        """Go on without an attempt that does not end: its event comes again behind its lease."""
+        case.task = None
+        delay_ms = max(1, row.lease_until_ms - self._clock.now_ms())
+        case.ending.ended(Done(Settlement.LATER, delay_ms, row))
+        self._leave(case)
 
     async def _enter(self, work: Work, running: Running) -> None:
         """Let an attempt through its barrier: durably started, and within its lease."""
@@ -324,7 +338,7 @@ class Driver:
         work, given = case.work, case.given
         start = given.start if isinstance(given, Arrived | Answered) else self.start(work.handler)
         checker = self._app.checkers[work.handler.name]
-        happened, error = await ask_checker(checker, work, case.row, self._handler_timeout_s)
+        happened, error = await ask_checker(checker, work, case.row, self._attempts.limits)
         case.given = Verified(case.row.claim, happened, start, error)
         self._reached("verified")
         self._decide(case)

@@ -10,10 +10,12 @@ from typing import Any
 import msgspec
 
 from fencepost.app import Fencepost
+from fencepost.awake import Awake
 from fencepost.errors import Denied, LedgerDiffers, NotFine, Unreachable
 from fencepost.pool.answers import Answers
 from fencepost.pool.ask import Desk
 from fencepost.pool.clock import BrokerClock
+from fencepost.pool.crash_points import nothing_reached
 from fencepost.pool.deliveries import Deliveries
 from fencepost.pool.drive import Driver
 from fencepost.pool.emit import Emissions
@@ -39,10 +41,6 @@ CANCEL_AGAIN_S = 1.0
 """Before somebody is told again to stop: the client library swallows it while it waits to flush."""
 END_S = 1.0
 """For handlers to end once they are cancelled; one that does not is left behind."""
-
-
-def nothing_reached(point: str) -> None:
-    """The crash point of every day: nothing happens."""
 
 
 Renewal = Callable[[Leases], AbstractAsyncContextManager[None]]
@@ -76,7 +74,18 @@ async def run_worker(
     desk = Desk(connection, subjects, rulings, app.name)
     emissions = Emissions(app.name, connection, subjects, settings.sources, world, reached)
     driver = Driver(
-        app, ledger, leases, desk, emissions, subjects, settings.pool, clock, world, owner, reached
+        app,
+        ledger,
+        leases,
+        desk,
+        emissions,
+        subjects,
+        settings.pool,
+        clock,
+        world,
+        owner,
+        reached,
+        stop.set,
     )
     seams = Seams(app, subjects, rulings, driver, desk)
     pauses = Pauses(app.name, connection, subjects, rulings, driver, seams, desk)
@@ -101,6 +110,7 @@ async def run_worker(
             pulling = _begun(*(intake.run() for intake in intakes))
             await _until(stop, pulling, background)
             await _drain(intakes, background, settings.pool.drain_s)
+            driver.check_left_behind()
         finally:
             driver.close()
             tasks = [task for one in intakes for task in one.tasks]
@@ -186,7 +196,7 @@ async def _drain(
         log.info("stopping: %d still running, up to %g s", taken, limit_s)
     emptied = asyncio.create_task(_emptied(intakes))
     try:
-        async with asyncio.timeout(limit_s):
+        async with Awake().timeout(limit_s):
             await _first_of(emptied, *background)
     except TimeoutError:
         left = sum(intake.taken for intake in intakes)
