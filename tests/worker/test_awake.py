@@ -95,7 +95,7 @@ def test_a_loop_that_stands_still_again_and_again_does_not_put_a_limit_off_for_e
             await asyncio.sleep(0.001)
             stand_still(1.5 * LIMIT_S)
             stood += 1
-            assert stood <= 2 * MOVES_MAX
+            assert stood <= 2 * (MOVES_MAX + 1)
 
     play(main())
 

@@ -17,7 +17,7 @@ TICK_S = 0.1
 """How often the loop is looked at while somebody has a limit."""
 LATE_S = 0.1
 """A look that comes later than this tells of a standstill; less is an ordinary busy loop."""
-MOVES_MAX = 20
+MOVES_MAX = 8
 """So often the end of one limit is moved on by standstills."""
 LEFT_S_LEAST = 0.001
 """What is left of a limit below this is a matter of rounding, and no reason to look again."""
