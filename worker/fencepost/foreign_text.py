@@ -16,6 +16,8 @@ from fencepost_schemas.limits import NOTE_CHARS_MAX
 UNPRINTABLE = "unprintable"
 TRACE_CHARS_MAX = 2_000
 """The end of a traceback, which is where it tells most."""
+LOGGED_CHARS_MAX = 50_000
+"""Of a traceback that is logged whole."""
 EXCEPTIONS_MAX = 100
 """Looked at of one exception: its causes, and what is in it where it is a group."""
 
@@ -44,7 +46,9 @@ def fit(text: object, chars_max: int = NOTE_CHARS_MAX) -> str:
 
 def error_text(error: BaseException) -> str:
     """Return the type of an exception and its text."""
-    return f"{fit(type.__getattribute__(type(error), '__name__'))}: {fit(error)}"
+    # Asked of the class, its name could be anything that a class of classes makes of it.
+    name = type.__dict__["__name__"].__get__(type(error))
+    return f"{fit(name)}: {fit(error)}"
 
 
 def told_by(error: BaseException) -> Told:
@@ -68,6 +72,8 @@ def _formatted(error: BaseException) -> str | None:
         if any(len(str(one)) > NOTE_CHARS_MAX for one in _parts(error)):
             return None
         formatted = "".join(traceback.format_exception(error))
+        if len(formatted) > LOGGED_CHARS_MAX:
+            return None
         formatted.encode()
     except BaseException:  # whatever foreign code raises when it is asked for its text
         return None

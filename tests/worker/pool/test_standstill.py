@@ -227,5 +227,3 @@ def test_what_cleans_up_has_the_time_that_it_lost() -> None:
         assert not limit.left_behind
 
     play(main())
-
-
