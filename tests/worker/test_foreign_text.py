@@ -48,7 +48,7 @@ class Odd(str):
         return -7
 
 
-def says(what: Any) -> type[BaseException]:
+def says(what: Any) -> type[Exception]:
     """Return a kind of exception whose text is what this returns or raises."""
 
     class Says(Exception):
@@ -90,7 +90,7 @@ def odd_exceptions() -> Iterator[BaseException]:
     wrong.lineno, wrong.text, wrong.filename = "no number", 7, b"\xff"  # type: ignore[assignment]
     yield wrong
     noted = RuntimeError("noted")
-    noted.__notes__ = [says(ValueError())(), 7, "\udce9"]
+    noted.__notes__ = [says(ValueError())(), 7, "\udce9"]  # type: ignore[list-item]
     yield noted
     circle = RuntimeError("circle")
     circle.__cause__ = RuntimeError("other")
