@@ -250,5 +250,5 @@ def test_a_worker_ends_itself_when_too_many_hang(monkeypatch: pytest.MonkeyPatch
 
     error = play_in_memory(play, 1, pool=POOL)
     assert isinstance(error, NotFine)
-    assert "attempts do not end though they were cancelled" in str(error)
+    assert "3 attempts did not end though they were cancelled" in str(error)
     assert "charge at" in str(error)

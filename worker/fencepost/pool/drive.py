@@ -66,7 +66,6 @@ class Driver:
         world: World,
         owner: str,
         reached: Callable[[str], None],
-        crowded: Callable[[], None] = lambda: None,
     ) -> None:
         self._app = app
         self._ledger = ledger
@@ -78,7 +77,8 @@ class Driver:
         self._session = world.random_name(16)
         self._claims = itertools.count(1)
         self._reached = reached
-        self._attempts = Attempts(leases, emissions, pool, clock, world, self._enter, crowded)
+        self._attempts = Attempts(leases, emissions, pool, clock, world, self._enter)
+        self.limits = self._attempts.limits
         self._lease_ms = int(pool.lease_s * S_TO_MS)
         self._timeout_ms = int(pool.handler_timeout_s * S_TO_MS)
         self._lines: dict[str, list[Case]] = {}
@@ -131,10 +131,6 @@ class Driver:
     def begin(self, work: Work, ruled: Ruled, ending: Ending) -> None:
         """Bring an event to its row, and tell `ending` how it came out; never before it returns."""
         self._line_up(Case(work, arrival(work, ruled, self.start(work.handler)), ending))
-
-    def check_left_behind(self) -> None:
-        """Raise NotFine where too many attempts were left behind for this process to go on."""
-        self._attempts.limits.check_left_behind()
 
     def close(self) -> None:
         """Begin nothing more: what runs is about to be cancelled."""
@@ -338,7 +334,7 @@ class Driver:
         work, given = case.work, case.given
         start = given.start if isinstance(given, Arrived | Answered) else self.start(work.handler)
         checker = self._app.checkers[work.handler.name]
-        happened, error = await ask_checker(checker, work, case.row, self._attempts.limits)
+        happened, error = await ask_checker(checker, work, case.row, self.limits)
         case.given = Verified(case.row.claim, happened, start, error)
         self._reached("verified")
         self._decide(case)

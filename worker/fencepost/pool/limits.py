@@ -71,17 +71,19 @@ class Limits:
     `crowded` is called when too many have been left behind that still run.
     """
 
-    def __init__(self, pool: Pool, crowded: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
         # Asked for each time, the loop of this thread costs two calls to the system.
         self._loop = asyncio.get_running_loop()
         self._awake = Awake()
-        self._crowded = crowded
+        self.crowded: Callable[[], None] = lambda: None
         self._held: dict[Limit, None] = {}
         """As they began: a set would have them stopped in another order each time."""
         self._timer: asyncio.TimerHandle | None = None
         self.left_behind: dict[Limit, None] = {}
         """What was left behind and still runs."""
+        self._one_too_many = ""
+        """The one with which there were too many of them."""
 
     async def hold(self, made: Awaitable[object], limit: Limit) -> object:
         """Await what a handler made; cancel it at the end of its time, or before its lease ends.
@@ -149,11 +151,11 @@ class Limits:
 
     def check_left_behind(self) -> None:
         """Raise NotFine where so many were left behind that their process has to end."""
-        if len(self.left_behind) >= LEFT_BEHIND_MAX:
-            last = next(reversed(self.left_behind)).shown
+        if self._one_too_many:
             raise NotFine(
-                f"{len(self.left_behind)} attempts do not end though they were cancelled, the last "
-                f"of them {last}: this worker ends, so that they do; mend the handler"
+                f"{LEFT_BEHIND_MAX} attempts did not end though they were cancelled, the last of "
+                f"them {self._one_too_many}: this worker ends, so that they do; let CancelledError "
+                "through there"
             )
 
     # --- inside
@@ -230,8 +232,9 @@ class Limits:
         )
         _cancel(limit)
         limit.leave()
-        if len(self.left_behind) == LEFT_BEHIND_MAX:
-            self._crowded()
+        if len(self.left_behind) >= LEFT_BEHIND_MAX and not self._one_too_many:
+            self._one_too_many = limit.shown
+            self.crowded()
 
 
 def _cancel(limit: Limit) -> None:

@@ -53,7 +53,6 @@ class Attempts:
         clock: BrokerClock,
         world: World,
         enter: Enter,
-        crowded: Callable[[], None],
     ) -> None:
         self._leases = leases
         self._emissions = emissions
@@ -61,7 +60,7 @@ class Attempts:
         self._clock = clock
         self._world = world
         self._enter = enter
-        self.limits = Limits(pool, crowded)
+        self.limits = Limits(pool)
         leases.blocked_by = self.limits.charge
         self._traced = False
         self._look_at_ms = 0

@@ -22,6 +22,7 @@ from fencepost.pool.emit import Emissions
 from fencepost.pool.gaps import Gaps, check_reconciled
 from fencepost.pool.intake import Feed, Intake, in_a_task, open_intakes
 from fencepost.pool.leases import Leases
+from fencepost.pool.limits import Limits
 from fencepost.pool.pauses import Pauses
 from fencepost.pool.retries import Retries
 from fencepost.pool.rulings import Rulings
@@ -74,19 +75,9 @@ async def run_worker(
     desk = Desk(connection, subjects, rulings, app.name)
     emissions = Emissions(app.name, connection, subjects, settings.sources, world, reached)
     driver = Driver(
-        app,
-        ledger,
-        leases,
-        desk,
-        emissions,
-        subjects,
-        settings.pool,
-        clock,
-        world,
-        owner,
-        reached,
-        stop.set,
+        app, ledger, leases, desk, emissions, subjects, settings.pool, clock, world, owner, reached
     )
+    driver.limits.crowded = stop.set
     seams = Seams(app, subjects, rulings, driver, desk)
     pauses = Pauses(app.name, connection, subjects, rulings, driver, seams, desk)
     await pauses.look()
@@ -109,12 +100,10 @@ async def run_worker(
         try:
             pulling = _begun(*(intake.run() for intake in intakes))
             await _until(stop, pulling, background)
-            await _drain(intakes, background, settings.pool.drain_s)
-            driver.check_left_behind()
+            await _drain(intakes, background, settings.pool.drain_s, driver.limits)
         finally:
             driver.close()
-            tasks = [task for one in intakes for task in one.tasks]
-            await _end([*background, *tasks, *driver.tasks])
+            await _end([*background, *_tasks_of(intakes), *driver.tasks])
 
 
 def _gap_feeds(gaps: Gaps, app: Fencepost, subjects: Subjects) -> list[Feed]:
@@ -185,11 +174,12 @@ async def _stop(*tasks: asyncio.Task[Any]) -> None:
 
 
 async def _drain(
-    intakes: list[Intake], background: list[asyncio.Task[None]], limit_s: float
+    intakes: list[Intake], background: list[asyncio.Task[None]], limit_s: float, limits: Limits
 ) -> None:
     """Let what runs come to its end; what does not in time is another worker's after its lease.
 
-    Raises what the work raises, or what it depends on.
+    Raises what the work raises, or what it depends on, and NotFine where this worker stopped by
+    itself because too many were left behind.
     """
     taken = sum(intake.taken for intake in intakes)
     if taken:
@@ -203,6 +193,11 @@ async def _drain(
         log.warning("%d did not end in time; they will be in doubt or run again", left)
     finally:
         await _stop(emptied)
+    limits.check_left_behind()
+
+
+def _tasks_of(intakes: list[Intake]) -> list[asyncio.Task[None]]:
+    return [task for one in intakes for task in one.tasks]
 
 
 async def _emptied(intakes: list[Intake]) -> None:
