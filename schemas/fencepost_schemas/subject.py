@@ -51,6 +51,11 @@ def digest_token(*parts: str, chars: int = 26) -> str:
     return _base32(_hashed(*parts).digest())[:chars]
 
 
+def held_place(row_subject: str, generation: str, position: str) -> str:
+    """Return the place of an event that is held by itself, and not by its row."""
+    return digest_token(row_subject, generation, position)
+
+
 def key_token(handler: str, namespace: str, key: str) -> str:
     """Return `digest_token` of the three, the names of which are the same for many keys."""
     hashed = _hashed_names(handler, namespace).copy()

@@ -19,7 +19,8 @@ from fencepost.broker.jetstream import JetStream, connect
 from fencepost.cli.init import InitReport
 from fencepost.clock import RealWorld
 from fencepost.ledgers.kv import KvLedger, ensure_identity
-from fencepost.pool.worker import Renewal, nothing_reached, run_worker
+from fencepost.pool.crash_points import nothing_reached
+from fencepost.pool.worker import Renewal, run_worker
 from fencepost.ports import World
 from fencepost.settings import Settings
 from fencepost.settings_file import login_for

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from fencepost import Fencepost
 from fencepost.pool.ask import Desk
 from fencepost.pool.clock import BrokerClock
+from fencepost.pool.crash_points import nothing_reached
 from fencepost.pool.drive import Driver
 from fencepost.pool.emit import Emissions
 from fencepost.pool.leases import Leases
 from fencepost.pool.rulings import Rulings
 from fencepost.pool.work import Ruled, Work, make_work
-from fencepost.pool.worker import nothing_reached
 from fencepost.ports import Ledger
 from fencepost.settings import Pool
 from fencepost.testing.memory import MemoryBroker, MemoryConnection

@@ -19,7 +19,8 @@ from fencepost.cli.init import InitReport, initialise
 from fencepost.clock import RealWorld
 from fencepost.desk.book import Book
 from fencepost.ledgers.kv import KvLedger
-from fencepost.pool.worker import Renewal, nothing_reached, run_worker
+from fencepost.pool.crash_points import nothing_reached
+from fencepost.pool.worker import Renewal, run_worker
 from fencepost.settings import Settings
 from fencepost.settings_file import login_for, with_dialects
 from fencepost.transport.http import HttpTransport

@@ -10,12 +10,13 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from fencepost import Context, Fencepost
-from fencepost.pool.worker import Renewal, nothing_reached
+from fencepost.pool.crash_points import Crash, nothing_reached
+from fencepost.pool.worker import Renewal
 from fencepost_schemas.question import QuestionKind
 from fencepost_schemas.row import Row, State
 from kit.anywhere import worker
 from kit.house import House
-from kit.pool import Crash, dead, event, publish, questions, settle
+from kit.pool import dead, event, publish, questions, settle
 from kit.wires import Wall, Wire
 
 EFFECTS = ("once", "barrier", "keyed", "idempotent")

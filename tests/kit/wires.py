@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from fencepost.errors import Unreachable
+from fencepost.pool.crash_points import Crash
 from fencepost.ports import Broker, Delivery, Message, NotStored, Pull, Stored, StoredMessage
 from fencepost_schemas.row import State, decode_row
 from fencepost_schemas.subject import LEDGER
-from kit.pool import Crash
 
 Replies = list[Stored | NotStored | None]
 

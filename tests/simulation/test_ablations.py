@@ -15,7 +15,7 @@ from fencepost.bridge.approach import merged
 from fencepost.bridge.attempt import Arrival
 from fencepost.desk.book import Book
 from fencepost.pool.clock import BrokerClock
-from fencepost.pool.run import Attempts
+from fencepost.pool.run import Attempts, Leave
 from fencepost.pool.work import Work
 from fencepost.testing.simulator.plan import Plan, draw_first_floor
 from fencepost.testing.simulator.run import run_plan
@@ -117,9 +117,15 @@ def test_a_start_behind_the_lease_is_found_out(monkeypatch: pytest.MonkeyPatch) 
     in_time = Attempts.run
 
     async def run_anyway(
-        attempts: Attempts, work: Work, row: Row, revision: int, over_ms: int, terms: Terms
+        attempts: Attempts,
+        work: Work,
+        row: Row,
+        revision: int,
+        over_ms: int,
+        terms: Terms,
+        leave: Leave,
     ) -> Any:
-        return await in_time(attempts, work, row, revision, NEVER_MS, terms)
+        return await in_time(attempts, work, row, revision, NEVER_MS, terms, leave)
 
     monkeypatch.setattr(Attempts, "run", run_anyway)
     assert first_violation(map(late_claims, range(ABLATION_SEEDS)), "I1")

@@ -9,6 +9,7 @@ import pytest
 
 from fencepost import Context, NotApplied
 from fencepost.errors import Denied, LedgerDiffers, NotFine
+from fencepost.pool.crash_points import Crash
 from fencepost.pool.deliveries import Deliveries
 from fencepost.pool.intake import Intake
 from fencepost.ports import Delivery, Pull
@@ -17,7 +18,7 @@ from fencepost_schemas.subject import EVENTS
 from kit.anywhere import play_in_memory
 from kit.house import House
 from kit.lives import Life
-from kit.pool import Crash, CrashAt
+from kit.pool import CrashAt
 from kit.wait import until
 from kit.wires import Wire
 

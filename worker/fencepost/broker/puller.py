@@ -44,6 +44,7 @@ class Puller:
         self._subscription: Subscription | None = None
         self._now_s = asyncio.get_running_loop().time
         self._heard_at = 0.0
+        self._looked_at = 0.0
         self._denied: Denied | None = None
         self._doubted = False
         self.gone: asyncio.Event = asyncio.Event()
@@ -117,8 +118,16 @@ class Puller:
         return True
 
     def _watch(self) -> None:
-        """Ask anew where the broker has been silent for longer than its heartbeats allow."""
-        if self.outstanding and self._heard_at and self._now_s() - self._heard_at > 3 * HEARTBEAT_S:
+        """Ask anew where the broker has been silent for longer than its heartbeats allow.
+
+        Whoever wants messages looks here every second. So a look that comes late tells that this
+        loop stood still, and what the broker said meanwhile may lie in the socket, unread.
+        """
+        now_s = self._now_s()
+        if now_s - self._looked_at > HEARTBEAT_S and self._heard_at:
+            self._heard_at = now_s
+        self._looked_at = now_s
+        if self.outstanding and self._heard_at and now_s - self._heard_at > 3 * HEARTBEAT_S:
             log.warning("%s is silent; asking again", self._what)
             self._forget()
 

@@ -44,7 +44,7 @@ from fencepost_policies.plan import (
     Verified,
 )
 from fencepost_policies.waits import CLOCK_AGAIN_MS
-from fencepost_schemas.row import State, UnknownRowVersion
+from fencepost_schemas.row import Row, State, UnknownRowVersion
 from fencepost_schemas.subject import Subjects
 
 log = logging.getLogger("fencepost.pool")
@@ -83,7 +83,7 @@ class Driver:
         self._claims = itertools.count(1)
         self._reached = reached
         self._attempts = Attempts(leases, emissions, pool, clock, world, self._enter)
-        self._handler_timeout_s = pool.handler_timeout_s
+        self.limits = self._attempts.limits
         self._read_clock = read_clock
         self._lease_ms = int(pool.lease_s * S_TO_MS)
         self._timeout_ms = int(pool.handler_timeout_s * S_TO_MS)
@@ -336,7 +336,8 @@ class Driver:
         try:
             await doing(case)
         except BaseException as error:  # whatever it is, somebody waits to hear of it
-            self._fail(case, error)
+            if case.task is task:
+                self._fail(case, error)
             if isinstance(error, asyncio.CancelledError):
                 raise
         finally:
@@ -352,12 +353,22 @@ class Driver:
         assert case.row is not None
         await self._ledger.confirm()
         terms = self._terms[case.work.handler.name]
-        finished, case.row, case.revision = await self._attempts.run(
-            case.work, case.row, case.revision, case.decided_ms + self._lease_ms, terms
-        )
+        leave = partial(self._leave_behind, case)
+        over_ms = case.decided_ms + self._lease_ms
+        ended = await self._attempts.run(case.work, case.row, case.revision, over_ms, terms, leave)
+        if ended is None:
+            return  # left behind: the case went on without it
+        finished, case.row, case.revision = ended
         case.given, case.trace = finished, finished.trace
         self._reached("ran")
         self._decide(case)
+
+    def _leave_behind(self, case: Case, row: Row) -> None:
+        """Go on without an attempt that does not end: its event comes again behind its lease."""
+        case.task = None
+        delay_ms = max(1, row.lease_until_ms - self._clock.now_ms())
+        case.ending.ended(Done(Settlement.LATER, delay_ms, row))
+        self._leave(case)
 
     async def _enter(self, work: Work, running: Running) -> None:
         """Let an attempt through its barrier: durably started, and within its lease."""
@@ -390,7 +401,7 @@ class Driver:
         work, given = case.work, case.given
         start = given.start if isinstance(given, Arrived | Answered) else self.start(work.handler)
         checker = self._app.checkers[work.handler.name]
-        happened, error = await ask_checker(checker, work, case.row, self._handler_timeout_s)
+        happened, error = await ask_checker(checker, work, case.row, self.limits)
         case.given = Verified(case.row.claim, happened, start, error)
         self._reached("verified")
         self._decide(case)

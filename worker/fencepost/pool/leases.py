@@ -9,6 +9,8 @@ decides between them.
 
 import asyncio
 import logging
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -77,6 +79,8 @@ class Leases:
         self._pool = pool
         self._clock = clock
         self._running: dict[str, Running] = {}
+        self.blocked_by: Callable[[asyncio.Task[Any]], None] = lambda task: None
+        """Called from any thread with the task that blocks the worker's loop."""
 
     def watch(self, running: Running) -> None:
         """Keep an attempt's lease up until `end` says that it runs no more."""

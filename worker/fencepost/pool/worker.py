@@ -11,17 +11,20 @@ from typing import Any
 import msgspec
 
 from fencepost.app import Fencepost
+from fencepost.awake import Awake
 from fencepost.errors import Denied, LedgerDiffers, NotFine, Unreachable
 from fencepost.patience import Patience, Stopped
 from fencepost.pool.answers import Answers
 from fencepost.pool.ask import Desk
 from fencepost.pool.clock import BrokerClock
+from fencepost.pool.crash_points import nothing_reached
 from fencepost.pool.deliveries import Deliveries
 from fencepost.pool.drive import Driver
 from fencepost.pool.emit import Emissions
 from fencepost.pool.gaps import Gaps, check_reconciled
 from fencepost.pool.intake import Feed, Intake, consumer_name, in_a_task, open_intakes
 from fencepost.pool.leases import Leases
+from fencepost.pool.limits import Limits
 from fencepost.pool.pauses import Pauses
 from fencepost.pool.progress import Track, keep_track, look_once_more
 from fencepost.pool.retries import Retries
@@ -45,10 +48,6 @@ CANCEL_AGAIN_S = 1.0
 """Before somebody is told again to stop: the client library swallows it while it waits to flush."""
 END_S = 1.0
 """For handlers to end once they are cancelled; one that does not is left behind."""
-
-
-def nothing_reached(point: str) -> None:
-    """The crash point of every day: nothing happens."""
 
 
 Renewal = Callable[[Leases], AbstractAsyncContextManager[None]]
@@ -112,6 +111,7 @@ async def _run(
         reached,
         read_clock,
     )
+    driver.limits.crowded = stop.set
     seams = Seams(app, subjects, rulings, driver, desk)
     pauses = Pauses(app.name, connection, subjects, rulings, driver, seams, desk)
     await patience.wait_out(pauses.look)
@@ -164,20 +164,19 @@ async def _work(
         pulling = _begun(*(intake.run() for intake in intakes))
         try:
             await _until(stop, pulling, background)
-        except Exception as error:
+        except Exception as error:  # whatever it is, what runs is no part of it
             if isinstance(error, LedgerDiffers):
                 driver.halt()
             if not any(task.done() for task in deciding):
                 log.error("%s; what was begun is finished first", error)
                 left = [task for task in background if not task.done()]
                 with contextlib.suppress(Exception):  # the first reason is the one that counts
-                    await _drain(intakes, left, drain_s)
+                    await _drain(intakes, left, drain_s, driver.limits)
             raise
-        await _drain(intakes, background, drain_s)
+        await _drain(intakes, background, drain_s, driver.limits)
     finally:
         driver.close()
-        tasks = [task for one in intakes for task in one.tasks]
-        await _end([*background, *tasks, *driver.tasks])
+        await _end([*background, *_tasks_of(intakes), *driver.tasks])
 
 
 def _gap_feeds(
@@ -249,24 +248,30 @@ async def _stop(*tasks: asyncio.Task[Any]) -> None:
 
 
 async def _drain(
-    intakes: list[Intake], background: list[asyncio.Task[None]], limit_s: float
+    intakes: list[Intake], background: list[asyncio.Task[None]], limit_s: float, limits: Limits
 ) -> None:
     """Let what runs come to its end; what does not in time is another worker's after its lease.
 
-    Raises what the work raises, or what it depends on.
+    Raises what the work raises, or what it depends on, and NotFine where this worker stopped by
+    itself because too many were left behind.
     """
     taken = sum(intake.taken for intake in intakes)
     if taken:
         log.info("stopping: %d still running, up to %g s", taken, limit_s)
     emptied = asyncio.create_task(_emptied(intakes))
     try:
-        async with asyncio.timeout(limit_s):
+        async with Awake().timeout(limit_s):
             await _first_of(emptied, *background)
     except TimeoutError:
         left = sum(intake.taken for intake in intakes)
         log.warning("%d did not end in time; they will be in doubt or run again", left)
     finally:
         await _stop(emptied)
+    limits.check_left_behind()
+
+
+def _tasks_of(intakes: list[Intake]) -> list[asyncio.Task[None]]:
+    return [task for one in intakes for task in one.tasks]
 
 
 async def _emptied(intakes: list[Intake]) -> None:
