@@ -11,6 +11,7 @@ import msgspec
 
 from fencepost.app import Fencepost
 from fencepost.errors import Denied, LedgerDiffers, NotFine, Unreachable
+from fencepost.leftovers import names_of
 from fencepost.pool.answers import Answers
 from fencepost.pool.ask import Desk
 from fencepost.pool.clock import BrokerClock
@@ -20,6 +21,7 @@ from fencepost.pool.emit import Emissions
 from fencepost.pool.gaps import Gaps, check_reconciled
 from fencepost.pool.intake import Feed, Intake, in_a_task, open_intakes
 from fencepost.pool.leases import Leases
+from fencepost.pool.lifespan import Lifespan
 from fencepost.pool.pauses import Pauses
 from fencepost.pool.retries import Retries
 from fencepost.pool.rulings import Rulings
@@ -35,10 +37,12 @@ WATCH_S = 60.0
 ANSWER_SLOTS = 4
 RETRY_SLOTS = 16
 GAP_SLOTS = 4
-CANCEL_AGAIN_S = 1.0
+CANCEL_AGAIN_S = 0.5
 """Before somebody is told again to stop: the client library swallows it while it waits to flush."""
+CANCELS_MAX = 3
 END_S = 1.0
 """For handlers to end once they are cancelled; one that does not is left behind."""
+END_AGAIN_S = 0.2
 
 
 def nothing_reached(point: str) -> None:
@@ -94,14 +98,17 @@ async def run_worker(
     intakes = await open_intakes(settings, connection, app.name, feeds)
     log.info("%s: %d handlers, %d slots, as %s", app.name, len(app.handlers), slots, owner)
     renewing = renewal(leases) if renewal is not None else renew_here(leases, connection)
-    async with app.lifespan(), renewing:
+    async with Lifespan(app.lifespan(), settings.pool.drain_s) as lifespan, renewing:
         watching = _keep_watch(connection, subjects, ledger, clock)
         background = _begun(ledger.run(), driver.run(), watching, pauses.watch())
         try:
             pulling = _begun(*(intake.run() for intake in intakes))
             await _until(stop, pulling, background)
+            lifespan.ends()
             await _drain(intakes, background, settings.pool.drain_s)
         finally:
+            stop.set()  # whatever ended it: its process is to end, and counts the time from here on
+            lifespan.ends()
             driver.close()
             tasks = [task for one in intakes for task in one.tasks]
             await _end([*background, *tasks, *driver.tasks])
@@ -163,15 +170,18 @@ async def _first_of(*tasks: asyncio.Task[Any]) -> None:
 
 
 async def _stop(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel tasks until they have ended."""
+    """Cancel tasks until they have ended, or have been told so CANCELS_MAX times."""
     left: Collection[asyncio.Task[Any]] = tasks
-    while left:
+    for _ in range(CANCELS_MAX):
         for task in left:
             task.cancel()
-        done, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
-        for task in done:
-            # Looked at, or the loop would tell of it once more when the task is thrown away.
-            task.cancelled() or task.exception()
+        if left:
+            done, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
+            for task in done:
+                # Looked at, or the loop would tell of it once more when the task is thrown away.
+                task.cancelled() or task.exception()
+    if left:
+        log.warning("left behind: %s", names_of(left))
 
 
 async def _drain(
@@ -201,11 +211,18 @@ async def _emptied(intakes: list[Intake]) -> None:
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:
-    """Cancel what is left, before what the app holds open is closed."""
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks, timeout=END_S)
+    """Cancel what is left, before what the app holds open is closed.
+
+    Who is at it still when the time is over has swallowed its cancellation, and is told once more.
+    """
+    left: Collection[asyncio.Task[None]] = tasks
+    for limit_s in (END_S, END_AGAIN_S):
+        for task in left:
+            task.cancel()
+        if left:
+            _, left = await asyncio.wait(left, timeout=limit_s)
+    if left:
+        log.warning("left behind, as they do not end when cancelled: %s", names_of(left))
 
 
 async def _keep_watch(
