@@ -91,9 +91,10 @@ async def blocks(payload: bytes) -> None:
 @app.on("spins")
 async def spins(payload: bytes) -> None:
     note("spins")
+    turns = 0
     while True:
         with contextlib.suppress(BaseException):
-            0
+            turns += 1
 
 
 @app.on("keeps-the-lock")
@@ -145,6 +146,13 @@ async def talks(payload: bytes) -> None:
     while True:
         sys.stdout.write("x" * 1000)
         sys.stdout.flush()
+
+
+@app.on("awaits-a-file")
+async def awaits_a_file(payload: bytes) -> None:
+    note("awaits-a-file")
+    while not os.path.exists(os.environ["NOTED"] + ".go"):  # noqa: ASYNC110, ASYNC240
+        await asyncio.sleep(0.02)
 
 
 @app.on("works")
