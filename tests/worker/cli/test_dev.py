@@ -74,7 +74,8 @@ async def dev(folder: Path) -> AsyncIterator[Dev]:
         trial.bind(("127.0.0.1", 0))
         port = trial.getsockname()[1]
     url = f"nats://127.0.0.1:{port}"
-    configure(folder, url, SOURCE, app=f"{STUBBORN}:app", pool=POOL)
+    patient = {"retry_first_s": 5.0, "retry_longest_s": 5.0}
+    configure(folder, url, SOURCE, app=f"{STUBBORN}:app", pool=POOL, bridge=patient)
     (folder / "noted").touch()
     more = {"NOTED": str(folder / "noted")}
     async with started("dev", "--port", str(port), folder=folder, more=more) as command:
