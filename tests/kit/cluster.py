@@ -11,11 +11,14 @@ from fencepost.broker.embedded import find_server
 from fencepost.broker.jetstream import JetStream, connect
 from fencepost.clock import random_name
 from fencepost.errors import Unreachable
+from fencepost.lifeline import Lifeline
 from fencepost.settings import Broker, Login
 from kit.wait import until
 
 STOP_S = 10.0
 PORTS = (12_000, 30_000)
+LIFELINE = Lifeline()
+"""A run of tests that is killed leaves no server behind."""
 
 
 class Cluster:
@@ -87,12 +90,10 @@ class Cluster:
         store.mkdir(parents=True, exist_ok=True)
         config = store / "nats.conf"
         config.write_text(self._config(number, store), "utf-8")
+        line, descriptors = LIFELINE.command([str(find_server()), "-c", str(config)], STOP_S)
         with (store / "nats.log").open("ab") as log:
             return subprocess.Popen(
-                [str(find_server()), "-c", str(config)],
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
+                line, stdout=log, stderr=log, pass_fds=descriptors, start_new_session=True
             )
 
     def _config(self, number: int, store: Path) -> str:

@@ -6,12 +6,15 @@
     │   ├── SourceStopped   a source cannot be followed until somebody acts
     │   ├── Fenced          another bridge owns this source now
     │   └── LedgerDiffers   the ledger is not the one that the lineage is pinned to
-    └── Unreachable         something that we need does not answer                   exit 3
-        ├── Unanswered      the broker did not reply in time: outcome unknown
-        └── Denied          the broker refuses this login, or this login a subject
+    ├── Unreachable         something that we need does not answer                   exit 3
+    │   ├── Unanswered      the broker did not reply in time: outcome unknown
+    │   └── Denied          the broker refuses this login, or this login a subject
+    └── Stopped             a signal ended the command before its end                exit 128+
 
 Each message is one line and says what to do.
 """
+
+import signal
 
 
 class FencepostError(Exception):
@@ -48,6 +51,12 @@ class Unanswered(Unreachable):
 
 class Denied(Unreachable):
     pass
+
+
+class Stopped(FencepostError):
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(f"stopped by {number.name}")
+        self.exit_code = 128 + number
 
 
 def first_of(together: BaseExceptionGroup) -> BaseException:

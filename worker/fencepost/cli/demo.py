@@ -17,6 +17,8 @@ from fencepost.demo.tally import Tally, count, executions
 from fencepost.errors import NotFine, UsageError
 from fencepost_schemas.verdict import EpochRecord
 
+CLEAR_S = 20.0
+"""For the stage to be cleared where a signal ends the play."""
 HEADINGS = {
     "emitted": "emitted",
     "once": "executed once",
@@ -46,7 +48,7 @@ def demo(as_json: JsonOption = False) -> None:
             _say(f"act {number} of {len(ACTS)}: {act.name}")
             stage_folder = Path(folder) / f"act{number}"
             stage_folder.mkdir()
-            played[act.name] = run(_play(act, stage_folder))
+            played[act.name] = run(_play(act, stage_folder), CLEAR_S)
     _print_tables(played)
     if as_json:
         print_json({"acts": {name: _as_document(one) for name, one in played.items()}})

@@ -1,6 +1,7 @@
 """`fencepost dev`: a broker, init, a bridge and workers in one process tree. For one machine."""
 
 import asyncio
+import contextlib
 import signal
 import sys
 from pathlib import Path
@@ -8,18 +9,20 @@ from typing import Annotated
 
 import typer
 
-from fencepost.broker.embedded import EmbeddedBroker
+from fencepost.broker.embedded import STOP_S, EmbeddedBroker
+from fencepost.cli.ending import END_S, HARD_S
 from fencepost.cli.init import initialise
 from fencepost.cli.loading import load_app, with_app_dialects
 from fencepost.cli.options import AppOption, ConfigOption, settings_from
 from fencepost.cli.output import log_to_stderr
 from fencepost.cli.processes import run_until_signal
 from fencepost.errors import NotFine, UsageError
+from fencepost.lifeline import Lifeline
 from fencepost.settings_file import DEFAULT_FILE
 
 DEFAULT_PORT = 4222
-STOP_S = 40.0
-"""Longer than a worker takes to drain."""
+KILL_S = 1.0
+"""Behind the bound of a child's own end, before it is killed."""
 
 
 def dev(
@@ -44,7 +47,13 @@ def dev(
     load_app(settings.app)
     with_app_dialects(settings)
     command = _Command(config, settings.app)
-    run_until_signal(lambda stop: _dev(command, workers, EmbeddedBroker(data, port), start, stop))
+    names = ["bridge", *(f"worker {number + 1}" for number in range(workers))]
+    stop_s = settings.pool.drain_s + END_S + HARD_S + KILL_S
+    children = _Children(stop_s)
+    run_until_signal(
+        lambda stop: _dev(command, names, EmbeddedBroker(data, port), start, children, stop),
+        stop_s + STOP_S,
+    )
 
 
 class _Command:
@@ -62,8 +71,43 @@ class _Command:
         return Path(self._config[1]) if self._config else None
 
 
+class _Children:
+    """The processes of bridge and workers. They end when we do, and the broker behind them."""
+
+    def __init__(self, stop_s: float) -> None:
+        self.processes: dict[str, asyncio.subprocess.Process] = {}
+        self._lifeline = Lifeline()
+        self._stop_s = stop_s
+
+    async def start(self, name: str, line: list[str], broker: EmbeddedBroker) -> None:
+        line, descriptors = self._lifeline.command(line, self._stop_s, holds=broker.lifeline)
+        # A session of their own: a Ctrl-C at the terminal is for us to pass on, in order.
+        self.processes[name] = await asyncio.create_subprocess_exec(
+            *line, pass_fds=descriptors, start_new_session=True
+        )
+
+    async def stop(self) -> None:
+        """Have all of them end; kill those that do not within their bound."""
+        left = [child for child in self.processes.values() if child.returncode is None]
+        for child in left:
+            child.terminate()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._stop_s):
+                for child in left:
+                    await child.wait()
+        for child in left:
+            if child.returncode is None:
+                child.kill()
+                await child.wait()
+
+
 async def _dev(
-    command: _Command, workers: int, broker: EmbeddedBroker, start: str, stop: asyncio.Event
+    command: _Command,
+    names: list[str],
+    broker: EmbeddedBroker,
+    start: str,
+    children: _Children,
+    stop: asyncio.Event,
 ) -> None:
     async with broker:
         settings = settings_from(command.config(), broker.url)
@@ -73,18 +117,15 @@ async def _dev(
         typer.echo(f"broker {broker.url}, data in {broker.store}; Ctrl-C stops everything")
         if broker.port != DEFAULT_PORT:
             typer.echo(f"questions: fencepost questions ls --server {broker.url}")
-        children: dict[str, asyncio.subprocess.Process] = {}
         try:
-            for name in ["bridge", *(f"worker {number + 1}" for number in range(workers))]:
-                line = command.line(name.split()[0], broker.url)
-                # A session of their own: a Ctrl-C at the terminal is for us to pass on, in order.
-                child = await asyncio.create_subprocess_exec(*line, start_new_session=True)
-                children[name] = child
+            for name in names:
+                await children.start(name, command.line(name.split()[0], broker.url), broker)
             assert broker.process is not None
-            await _until_one_ends({**children, "broker": broker.process}, stop)
+            await _until_one_ends({**children.processes, "broker": broker.process}, stop)
         finally:
-            await _stop(list(children.values()))
-            typer.echo("stopped")
+            await children.stop()
+            with contextlib.suppress(OSError):  # the terminal may have gone
+                typer.echo("stopped")
 
 
 async def _until_one_ends(
@@ -109,16 +150,3 @@ def _ended(child: asyncio.subprocess.Process) -> str:
     if code is not None and code < 0:
         return f"(pid {child.pid}) was ended by {signal.Signals(-code).name}: run dev again"
     return f"(pid {child.pid}) ended by itself with {code}: its reason stands above"
-
-
-async def _stop(children: list[asyncio.subprocess.Process]) -> None:
-    """End the children in the order in which they depend on one another: the bridge first."""
-    for child in children:
-        if child.returncode is None:
-            child.terminate()
-    for child in children:
-        try:
-            await asyncio.wait_for(child.wait(), STOP_S)
-        except TimeoutError:
-            child.kill()
-            await child.wait()

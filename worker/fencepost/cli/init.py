@@ -15,7 +15,7 @@ from fencepost.cli.processes import run
 from fencepost.clock import RealWorld, random_name, wall_ms
 from fencepost.errors import UsageError
 from fencepost.ledgers.kv import ensure_identity
-from fencepost.pool.worker import check_identity
+from fencepost.pool.identity import check_identity
 from fencepost.settings import Settings
 from fencepost.settings_file import login_for
 from fencepost_schemas.subject import Subjects

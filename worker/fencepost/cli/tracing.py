@@ -41,3 +41,10 @@ def _otlp_exporter() -> SpanExporter:
         ) from None
     exporter: SpanExporter = module.OTLPSpanExporter()
     return exporter
+
+
+def flush_tracing() -> None:
+    """Send the spans that wait, whoever set the provider up; this may take as long as it likes."""
+    flush = getattr(trace.get_tracer_provider(), "force_flush", None)
+    if flush is not None:
+        flush()

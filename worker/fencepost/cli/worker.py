@@ -45,7 +45,7 @@ def worker(
     # What was loaded stays for good: the collector need not go through it again and again.
     gc.freeze()
     gc.set_threshold(OBJECTS_YOUNG)
-    run_until_signal(lambda stop: _work(settings, loaded, stop))
+    run_until_signal(lambda stop: _work(settings, loaded, stop), settings.pool.drain_s)
 
 
 async def _work(settings: Settings, app: Fencepost, stop: asyncio.Event) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import os
 import socket
 import sys
@@ -22,6 +23,7 @@ from fencepost.demo.balancer import Balancer
 from fencepost.demo.casts import SOURCE, Cast
 from fencepost.demo.tally import ServerLog, read_log
 from fencepost.errors import NotFine
+from fencepost.lifeline import Lifeline
 from fencepost.settings import Broker
 from fencepost.settings_file import login_for
 from fencepost_schemas.event import event_of
@@ -33,6 +35,7 @@ NAIVE, FENCEPOST = "naive", "fencepost"
 CONSUMER = "fp-demo"
 WAIT_S = 30.0
 LOOK_S = 0.05
+STOP_S = 10.0
 
 
 class ReplicaPlan(msgspec.Struct, frozen=True):
@@ -233,6 +236,12 @@ async def _start_clients(
         stack.push_async_callback(_stop, process)
 
 
+@functools.cache
+def _lifeline() -> Lifeline:
+    """Return what all processes of the demo end with, where this one is killed."""
+    return Lifeline()
+
+
 async def _start(
     folder: Path,
     name: str,
@@ -240,13 +249,14 @@ async def _start(
     environment: dict[str, str] | None = None,
     pass_fds: tuple[int, ...] = (),
 ) -> asyncio.subprocess.Process:
+    line, descriptors = _lifeline().command(line, STOP_S)
     with (folder / f"{name}.out").open("wb") as output:
         return await asyncio.create_subprocess_exec(
             *line,
             stdout=output,
             stderr=output,
             env={**os.environ, **(environment or {})},
-            pass_fds=pass_fds,
+            pass_fds=(*pass_fds, *descriptors),
             start_new_session=True,
         )
 
@@ -255,7 +265,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     try:
-        await asyncio.wait_for(process.wait(), 10.0)
+        await asyncio.wait_for(process.wait(), STOP_S)
     except TimeoutError:
         process.kill()
         await process.wait()

@@ -26,6 +26,7 @@ from fencepost.pool.case import Awaited, Case, Done, Ending
 from fencepost.pool.clock import BrokerClock
 from fencepost.pool.emit import Emissions
 from fencepost.pool.leases import Leases, Running
+from fencepost.pool.readings import Readings
 from fencepost.pool.run import Attempts
 from fencepost.pool.verify import ask_checker
 from fencepost.pool.work import Ruled, Work, arrival, row_subject, shown
@@ -77,14 +78,13 @@ class Driver:
         self._desk = desk
         self._subjects = subjects
         self._clock = clock
-        self._owner = owner
+        self.owner = owner
         self._loop = asyncio.get_running_loop()
         self._session = world.random_name(16)
         self._claims = itertools.count(1)
         self._reached = reached
         self._attempts = Attempts(leases, emissions, pool, clock, world, self._enter)
         self.limits = self._attempts.limits
-        self._read_clock = read_clock
         self._lease_ms = int(pool.lease_s * S_TO_MS)
         self._timeout_ms = int(pool.handler_timeout_s * S_TO_MS)
         self._reading_ms = int(pool.reading_s * S_TO_MS)
@@ -95,29 +95,17 @@ class Driver:
         self._due: list[Case] = []
         """Where something has happened that is to be decided on in the next turn."""
         self._stirred = asyncio.Event()
-        self._untimed: list[Case] = []
-        """Where the broker's clock has to be read before anything is decided."""
-        self._reading = False
         self.tasks: set[asyncio.Task[None]] = set()
+        self._readings = Readings(read_clock, self.tasks)
         self._closed = False
         self._halted = False
-        self._terms = {
-            handler.name: Terms(
-                attempts_max=handler.attempts_max,
-                barrier=handler.barrier,
-                verifiable=handler.name in app.checkers,
-                sink_ms=int(handler.sink_retention_s * S_TO_MS),
-                parked_over_ms=int(pool.ack_wait_s * S_TO_MS),
-                asks_when_spent=handler.reconciles,
-            )
-            for handler in app.handlers.values()
-        }
+        self._terms = _terms_of(app, pool)
 
     def start(self, handler: Handler) -> Start:
         """Return a fresh offer to run this handler."""
         return Start(
             claim=f"{self._session}-{next(self._claims)}",
-            owner=self._owner,
+            owner=self.owner,
             lease_ms=self._lease_ms,
             timeout_ms=self._timeout_ms,
             terms=self._terms[handler.name],
@@ -160,7 +148,7 @@ class Driver:
             if self._clock.stale:
                 # Leases that are written now would be judged by a clock that we may not know.
                 with contextlib.suppress(Unreachable):
-                    await self._read_clock()
+                    await self._readings.read()
             self._hear_all()
             self._advance_all()
             if self._told or self._due:
@@ -249,7 +237,7 @@ class Driver:
             case.plan = Plan()  # silent: it comes again, to a worker that may start it
             self._end(case)
         elif case.plan.read_clock:
-            self._read_clock_for(case)
+            self._readings.ask(partial(self._timed, case))
         elif row is None:
             self._carry_on(case)
         elif row.state is State.CONFLICT:
@@ -260,38 +248,16 @@ class Driver:
             subject = case.work.row_subject
             self._ledger.submit(subject, row, case.revision, partial(self._hear, case))
 
-    def _read_clock_for(self, case: Case) -> None:
-        """Read the broker's clock, once for all that wait for it, and decide again."""
-        self._untimed.append(case)
-        if not self._reading:
-            self._reading = True
-            task = self._loop.create_task(self._read_clock_for_all(), name="the broker's clock")
-            self.tasks.add(task)
-            task.add_done_callback(self.tasks.discard)
-
-    async def _read_clock_for_all(self) -> None:
-        """What comes while the clock is read waits for the next reading."""
-        try:
-            while self._untimed:
-                cases, self._untimed = self._untimed, []
-                try:
-                    await self._read_clock()
-                except Exception as error:  # whatever it is, somebody waits to hear of it
-                    passing = isinstance(error, Unreachable) and not isinstance(error, Denied)
-                    if passing:
-                        log.warning("%s; %d events come again", error, len(cases))
-                    for case in cases:
-                        if passing:
-                            case.plan = Plan(settle=Settlement.LATER, delay_ms=CLOCK_AGAIN_MS)
-                            self._end(case)
-                        else:
-                            self._fail(case, error)
-                else:
-                    for case in cases:
-                        case.fresh = True
-                        self._decide(case)
-        finally:
-            self._reading = False
+    def _timed(self, case: Case, error: Exception | None) -> None:
+        """Decide again by a clock that was just read; put off what waits for a broker away."""
+        if error is None:
+            case.fresh = True
+            self._decide(case)
+        elif isinstance(error, Unreachable) and not isinstance(error, Denied):
+            case.plan = Plan(settle=Settlement.LATER, delay_ms=CLOCK_AGAIN_MS)
+            self._end(case)
+        else:
+            self._fail(case, error)
 
     def _carry_on(self, case: Case) -> None:
         """Do what the plan asks for behind its write."""
@@ -413,3 +379,18 @@ class Driver:
         for notice in case.plan.publish:
             await self._desk.publish(notice, case.work, row, now_ms, case.trace)
         self._end(case)
+
+
+def _terms_of(app: Fencepost, pool: Pool) -> dict[str, Terms]:
+    """Return what each handler declares, by its name."""
+    return {
+        handler.name: Terms(
+            attempts_max=handler.attempts_max,
+            barrier=handler.barrier,
+            verifiable=handler.name in app.checkers,
+            sink_ms=int(handler.sink_retention_s * S_TO_MS),
+            parked_over_ms=int(pool.ack_wait_s * S_TO_MS),
+            asks_when_spent=handler.reconciles,
+        )
+        for handler in app.handlers.values()
+    }

@@ -28,7 +28,7 @@ LAG_S = 1.0
 """A loop that does not come round for so long is blocked, and somebody is told by whom."""
 LOOK_S = 0.25
 CONNECT_AGAIN_S = 2.0
-END_S = 2.0
+END_S = 1.0
 """For the thread to say goodbye to the broker."""
 
 Connect = Callable[[], AbstractAsyncContextManager[Broker]]
@@ -39,20 +39,28 @@ async def renew_in_thread(leases: Leases, connect: Connect) -> AsyncIterator[Non
     """Renew leases from a thread until left; `connect` is entered on that thread."""
     watched = _Watched(asyncio.get_running_loop(), threading.get_ident(), leases.blocked_by)
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
-    thread = threading.Thread(
-        target=lambda: asyncio.run(_renew(leases, connect, watched, started)),
-        name="fencepost-renewal",
-        daemon=True,
-    )
-    thread.start()
+    here, gone = asyncio.get_running_loop(), asyncio.Event()
+
+    def run() -> None:
+        try:
+            asyncio.run(_renew(leases, connect, watched, started))
+        finally:
+            with contextlib.suppress(RuntimeError):  # the worker's loop has ended before
+                here.call_soon_threadsafe(gone.set)
+
+    threading.Thread(target=run, name="fencepost-renewal", daemon=True).start()
     loop, ended = await asyncio.wrap_future(started)
     try:
         yield
     finally:
-        loop.call_soon_threadsafe(ended.set)
+        with contextlib.suppress(RuntimeError):  # the thread has ended before
+            loop.call_soon_threadsafe(ended.set)
         # Bounded: the client library does not let go of a connection attempt that is cancelled, and
-        # a thread that is left behind does not keep the process from ending.
-        await asyncio.get_running_loop().run_in_executor(None, thread.join, END_S)
+        # a thread that is left behind does not keep the process from ending. Waited for without a
+        # thread of the loop's executor, as handlers may have taken all of them.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(END_S):
+                await gone.wait()
 
 
 async def _renew(

@@ -33,6 +33,8 @@ log = logging.getLogger("fencepost.pool")
 
 S_TO_MS = 1000
 TRACED_LOOK_MS = 1_000
+HANDLER = "handler "
+"""The beginning of the names of threads that handlers run in."""
 _OPEN = OpenGate()
 _NO_SPAN = contextlib.nullcontext()
 
@@ -246,7 +248,7 @@ def _in_thread(call: Callable[[], object], name: str) -> asyncio.Future[object]:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, result, failed)
 
-    threading.Thread(target=run, name=name, daemon=True).start()
+    threading.Thread(target=run, name=f"{HANDLER}{name}", daemon=True).start()
     return future
 
 
