@@ -25,6 +25,9 @@ log = logging.getLogger("fencepost.pool")
 
 LOOKS_APART_S = 0.01
 """A thousand attempts that are over one after the other are not a thousand looks at all of them."""
+LOOK_S = 1.0
+"""Between two looks, whoever is over next: the loop's time stands still while the machine is
+suspended, and leases go on."""
 END_WITHIN_S = 10.0
 """For a handler or a checker to end once it was cancelled."""
 LEFT_BEHIND_MAX = 32
@@ -164,7 +167,7 @@ class Limits:
         now_s, timeout_s = self._loop.time(), self._pool.handler_timeout_s
         limit.over_s, limit.awake_over_s = now_s + timeout_s, self._awake.time() + timeout_s
         self._held[limit] = None
-        self._look_by(now_s + self._left_s(limit, now_s))
+        self._look_by(now_s + min(self._left_s(limit, now_s), LOOK_S))
 
     def _forget(self, limit: Limit) -> None:
         if limit in self._held:
@@ -200,7 +203,7 @@ class Limits:
             if limit in self._held:
                 next_s = min(next_s, left_s)
         if next_s < inf:
-            self._look_by(now_s + max(next_s, LOOKS_APART_S))
+            self._look_by(now_s + max(min(next_s, LOOK_S), LOOKS_APART_S))
 
     def _move(self, limit: Limit, now_s: float) -> None:
         """Give back to an attempt the time in which the loop stood still."""
