@@ -77,9 +77,12 @@ _numbers = itertools.count(1)
 
 @asynccontextmanager
 async def started(
-    *arguments: str, folder: Path, more: Mapping[str, str] = {}
+    *arguments: str, folder: Path, more: Mapping[str, str] = {}, output: int | None = None
 ) -> AsyncIterator[Command]:
-    """Start `fencepost ARGUMENTS` in a folder; it is killed at the end if it still runs."""
+    """Start `fencepost ARGUMENTS` in a folder; it is killed at the end if it still runs.
+
+    What it prints goes into files, or into the descriptor `output`.
+    """
     number = next(_numbers)
     out, err = folder / f"command-{number}.out", folder / f"command-{number}.err"
     with out.open("wb") as to_out, err.open("wb") as to_err:
@@ -88,8 +91,8 @@ async def started(
             cwd=folder,
             env=environment(**more),
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=to_out,
-            stderr=to_err,
+            stdout=to_out if output is None else output,
+            stderr=to_err if output is None else output,
             start_new_session=True,
         )
     try:

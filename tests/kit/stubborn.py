@@ -3,7 +3,6 @@
 Its handlers take events whose type is their name. Each writes its name to a file once it runs.
 """
 
-import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -57,26 +56,20 @@ class Stubborn:
 
 @asynccontextmanager
 async def stubborn(
-    broker: EmbeddedBroker, folder: Path, lifespan: str = "", **more: str
+    broker: EmbeddedBroker,
+    folder: Path,
+    lifespan: str = "",
+    output: int | None = None,
+    **more: str,
 ) -> AsyncIterator[Stubborn]:
-    """Run a worker of the stubborn app; `lifespan` is what its lifespan does, "" for nothing."""
+    """Run a worker of the stubborn app; `lifespan` is what its lifespan does, "" for nothing.
+
+    What it prints goes into `output` where that is given.
+    """
     noted = folder / "noted"
     async with house(broker, SOURCE, pool=POOL) as home:
         await home.init()
         configure(folder, broker.url, SOURCE, app=f"{STUBBORN}:app", pool=POOL)
         environment = {"NOTED": str(noted), "LIFESPAN": lifespan, **more}
-        async with started("worker", folder=folder, more=environment) as command:
+        async with started("worker", folder=folder, more=environment, output=output) as command:
             yield Stubborn(home, command, noted)
-
-
-def alive(pid: int) -> bool:
-    """Return True if there is such a process and it is no zombie."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
-    except FileNotFoundError:
-        return not Path("/proc/self").exists()
-    return stat.rsplit(")", 1)[1].split()[0] != "Z"

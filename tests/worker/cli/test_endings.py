@@ -1,6 +1,7 @@
 """SIGTERM ends a worker within its drain and a stated bound, whatever does not want to end."""
 
 import asyncio
+import os
 import signal
 from pathlib import Path
 
@@ -117,6 +118,21 @@ async def test_sigterm_ends_a_worker_whose_exit_hook_does_not_end(
         worker.tell()
         ran = await ended(worker)
     assert 0 == ran.code, ran.err
+
+
+async def test_sigterm_ends_a_worker_whose_output_nobody_reads(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """Its handler and its log stand in writes to full pipes."""
+    read, write = os.pipe()
+    try:
+        async with stubborn(broker, tmp_path, output=write) as worker:
+            await worker.begin("talks")
+            worker.tell()
+            assert 0 == (await worker.command.ended(BOUND_S + SLACK_S)).code
+    finally:
+        os.close(read)
+        os.close(write)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

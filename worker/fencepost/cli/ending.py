@@ -60,7 +60,8 @@ class Ending:
 
     def at_once(self, code: int, why: str) -> None:
         """End the process now."""
-        within(LAST_WORDS_S, lambda: self._last_words(why))
+        with contextlib.suppress(RuntimeError):  # so late no thread may be begun any more
+            within(LAST_WORDS_S, lambda: self._last_words(why))
         os._exit(code)
 
     def _count_down(self) -> None:

@@ -30,7 +30,7 @@ LEFT_S = 1.0
 """For tasks that main left, and for the threads that they wait for."""
 CANCEL_AGAIN_S = 0.4
 """Before a task that swallowed its cancellation is cancelled again."""
-WORK_AGAIN_S = 1.0
+WORK_AGAIN_S = 3.0
 """Before work that has its own order to end in is cancelled again."""
 EXECUTOR = "asyncio"
 """The beginning of the names of the threads behind `asyncio.to_thread`."""
@@ -202,9 +202,11 @@ async def cancelled_by(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> 
         if running.done():
             running.result()
     finally:
+        stop.set()  # whatever ended it: from here on the end of the process is bounded
         stopping.cancel()
         while not running.done():
             # Whoever swallows the first one is told again.
             running.cancel()
             await asyncio.wait({running}, timeout=WORK_AGAIN_S)
-        running.cancelled() or running.exception()
+        if not running.cancelled():
+            running.result()

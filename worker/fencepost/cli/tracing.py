@@ -1,6 +1,7 @@
 """The OpenTelemetry SDK is set up here and nowhere else, by its own environment variables."""
 
 import importlib
+import logging
 import os
 import sys
 
@@ -10,6 +11,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
 
 from fencepost.errors import UsageError
+
+log = logging.getLogger("fencepost.cli")
 
 VARIABLE = "OTEL_TRACES_EXPORTER"
 
@@ -46,5 +49,9 @@ def _otlp_exporter() -> SpanExporter:
 def flush_tracing() -> None:
     """Send the spans that wait, whoever set the provider up; this may take as long as it likes."""
     flush = getattr(trace.get_tracer_provider(), "force_flush", None)
-    if flush is not None:
+    if flush is None:
+        return
+    try:
         flush()
+    except Exception as error:  # whoever made the provider: it must not hold up the end
+        log.warning("the last spans could not be sent: %s", type(error).__name__)
