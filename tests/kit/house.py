@@ -123,7 +123,7 @@ class House:
         """Return the verdict record of each judged connection, without that of init."""
         scan = self.connection.scan(EVENTS, self.subjects.epochs_of(source))
         records = [msgspec.json.decode(one.payload, type=EpochRecord) async for one in scan]
-        return [record for record in records if record.bridge != "init"]
+        return [record for record in records if record.bridge != "init" and not record.early]
 
     async def verdicts(self, source: str = "orders") -> list[str]:
         return [record.verdict.kind.value for record in await self.records(source)]

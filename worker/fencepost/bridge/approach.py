@@ -112,11 +112,26 @@ class Approach:
         )
         answer = self._door.answer if self._door.answers else None
         pace = Pace(self._event_s)
+        # Where there is another way to ask, the next answer may be a better one.
+        against = self._tell_early if last_chance else _wait_for_more
         attempt = Attempt(
-            response, line, decoder, speech, hearing, ask, asked, answer, pace, self._reached
+            response,
+            line,
+            decoder,
+            speech,
+            hearing,
+            ask,
+            asked,
+            answer,
+            pace,
+            self._reached,
+            against,
         )
         stack.push_async_callback(attempt.close)
         return attempt
+
+    def _tell_early(self, hearing: Hearing) -> None:
+        self._lineage.tell_early(hearing.evidence())
 
     def lasted_s(self) -> float:
         """Return how long ago a stream was opened, however long that took; 0 where none was."""
@@ -235,6 +250,10 @@ def merged(first: list[Arrival], second: list[Arrival], *, ended: bool) -> list[
     if ended:
         return [*merged, *heapq.merge(second[taken:], alone, key=lambda came: came.at_s)]
     return [*merged, *second[taken:], *alone]
+
+
+def _wait_for_more(hearing: Hearing) -> None:
+    """Nothing is said of it yet."""
 
 
 def _refused_in_stream(hearing: Hearing) -> bool:

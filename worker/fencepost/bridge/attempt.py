@@ -68,6 +68,7 @@ class Attempt:
         answer: Callable[[Frame], Awaitable[None]] | None,
         pace: Pace,
         reached: Callable[[str], None],
+        against: Callable[[Hearing], None],
     ) -> None:
         self.hearing = hearing
         self.ask = ask
@@ -86,6 +87,7 @@ class Attempt:
         self._answer = answer
         self._pace = pace
         self._reached = reached
+        self._against = against
         self._held_bytes = 0
         self._replayed = False
         self._frames: deque[Arrival] = deque()
@@ -116,6 +118,8 @@ class Attempt:
                 return Heard.READY
             if self.hearing.overlap.missed:
                 return Heard.MISSED
+            if not self.held:
+                self._against(self.hearing)
             owing = self.hearing.overlap.owing
             if first_s is None and (self.held or contradiction(self.hearing.facts)):
                 first_s = loop.time()

@@ -194,6 +194,8 @@ class Follower:
                     return Ending.CLOSED if self._refused is None else Ending.REFUSED
                 await self._approach.audit(stack, attempt)
                 verdict = judge(attempt.hearing.evidence())
+                if not attempt.held:
+                    self._lineage.tell_early(attempt.hearing.evidence())
                 if verdict.kind is not Standing.RESUMED and not await self._approach.news(attempt):
                     # Only repeats came, and a generation begins with something new: until then the
                     # cursor that we have is worth more than an empty one.
@@ -358,6 +360,9 @@ class Follower:
         if not attempt.wanted(frame):
             hearing.reopened(attempt.noticed(frame), cursor, event=False)
             self._lineage.pass_over(frame)
+            if hearing.unsettled:
+                said = (*hearing.generation.holds(), *hearing.unsettled)
+                self._lineage.tell_early(Evidence(cursor, genesis=False, facts=said))
             return
         facts = hearing.arrived(frame)
         against = hearing.reopened(facts, cursor, event=frame.data is not None)
