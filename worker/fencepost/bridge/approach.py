@@ -4,7 +4,6 @@ All of them are closed with the stack that they are opened on; which of them is 
 here, and what it means is the judge's.
 """
 
-import asyncio
 import heapq
 import logging
 from collections.abc import Callable, Sequence
@@ -89,7 +88,7 @@ class Approach:
         self._reached("opened")
         withheld = bool(asked) and not response.own
         asked = asked if response.own else ""
-        away_s = asyncio.get_running_loop().time() - self.heard_s if self.heard_s else None
+        away_s = self._world.monotonic_s() - self.heard_s if self.heard_s else None
         opening = Opening(
             response.status, response.headers, asked, response.url, withheld, away_s=away_s
         )
@@ -126,6 +125,7 @@ class Approach:
             pace,
             self._reached,
             against,
+            self._world.monotonic_s,
         )
         stack.push_async_callback(attempt.close)
         return attempt
@@ -191,6 +191,8 @@ class Approach:
 
     async def news(self, attempt: Attempt) -> bool:
         """Where nothing but repeats came, wait for more; return False where the end came first."""
+        if not attempt.held:
+            self._tell_early(attempt.hearing)
         return not attempt.hearing.events or await attempt.hear_news(HELD_S_MAX)
 
     async def audit(self, stack: AsyncExitStack, attempt: Attempt) -> None:

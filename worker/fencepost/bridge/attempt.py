@@ -69,6 +69,7 @@ class Attempt:
         pace: Pace,
         reached: Callable[[str], None],
         against: Callable[[Hearing], None],
+        now_s: Callable[[], float],
     ) -> None:
         self.hearing = hearing
         self.ask = ask
@@ -79,7 +80,8 @@ class Attempt:
         self.finished = False
         """True once the source has said that nothing will ever follow."""
         self.heard_s: float | None = None
-        """A time (of the loop) at which the connection surely went on, as late as can be said."""
+        """A time (of `now_s`, which goes on while the machine is suspended) at which the connection
+        surely went on, as late as can be said."""
         self.decoder = decoder
         self._line = line
         self._dialect = dialect
@@ -88,6 +90,7 @@ class Attempt:
         self._pace = pace
         self._reached = reached
         self._against = against
+        self._now_s = now_s
         self._held_bytes = 0
         self._replayed = False
         self._frames: deque[Arrival] = deque()
@@ -290,11 +293,10 @@ class Attempt:
             self._changed.notify_all()
 
     async def _read_frames(self, response: SourceResponse) -> None:
-        loop = asyncio.get_running_loop()
-        waits_since_s = loop.time()
+        waits_since_s = self._now_s()
         try:
             async for chunk in response.chunks():
-                if loop.time() - waits_since_s >= WAITED_S:
+                if self._now_s() - waits_since_s >= WAITED_S:
                     self.heard_s = waits_since_s
                 frames = self.decoder.feed(chunk)
                 if self._answer is not None:
@@ -302,7 +304,7 @@ class Attempt:
                         await self._answer(frame)
                 await self._add(frames)
                 # What is not read because nobody takes it is not the source's delay.
-                waits_since_s = loop.time()
+                waits_since_s = self._now_s()
                 self._pace.look(frames, unfinished=self.decoder.unfinished, now_s=waits_since_s)
         except SseLimitExceeded as exceeded:
             await self._add(exceeded.frames)

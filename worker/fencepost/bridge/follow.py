@@ -194,8 +194,6 @@ class Follower:
                     return Ending.CLOSED if self._refused is None else Ending.REFUSED
                 await self._approach.audit(stack, attempt)
                 verdict = judge(attempt.hearing.evidence())
-                if not attempt.held:
-                    self._lineage.tell_early(attempt.hearing.evidence())
                 if verdict.kind is not Standing.RESUMED and not await self._approach.news(attempt):
                     # Only repeats came, and a generation begins with something new: until then the
                     # cursor that we have is worth more than an empty one.
@@ -360,9 +358,7 @@ class Follower:
         if not attempt.wanted(frame):
             hearing.reopened(attempt.noticed(frame), cursor, event=False)
             self._lineage.pass_over(frame)
-            if hearing.unsettled:
-                said = (*hearing.generation.holds(), *hearing.unsettled)
-                self._lineage.tell_early(Evidence(cursor, genesis=False, facts=said))
+            self._lineage.tell_early(hearing.unsettled_evidence(cursor))
             return
         facts = hearing.arrived(frame)
         against = hearing.reopened(facts, cursor, event=frame.data is not None)
@@ -386,8 +382,7 @@ class Follower:
             self._refused.gave_up(hearing.unsettled)
 
     def _remember_retry(self, attempt: Attempt) -> None:
-        if attempt.retry_s is not None:
-            self._retry_s = attempt.retry_s
+        self._retry_s = attempt.retry_s if attempt.retry_s is not None else self._retry_s
 
     def _strike(self, exceeded: SseLimitExceeded) -> None:
         """Count an oversized line or event; one that stays in the way stops the source."""

@@ -26,7 +26,7 @@ from fencepost_schemas.subject import EVENTS, QUESTIONS, SOURCES, Subjects, app_
 log = logging.getLogger("fencepost.pool")
 
 LOOK_S = 60.0
-LAST_LOOK_S = 2.0
+LAST_LOOK_S = 0.5
 WARN_EACH_S = 3600.0
 OLD_PART = 0.5
 """An event that has waited for this part of its age is told of: there is time left to act."""
