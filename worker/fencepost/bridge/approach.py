@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from fencepost.bridge.attempt import Arrival, Attempt, Heard
 from fencepost.bridge.lineage import Lineage
 from fencepost.bridge.pace import Pace
-from fencepost.ports import Door, SourceUnreachable, World
+from fencepost.ports import Door, SourceResponse, SourceUnreachable, World
 from fencepost.settings import Source
 from fencepost_policies.overlap import Ask
 from fencepost_policies.reply import Reading, Reply, read_reply
@@ -104,31 +104,41 @@ class Approach:
             raise TurnedAway(reading, hearing)
         self.spoke = True
         self.opened_s = self._world.monotonic_s()
+        attempt = self._attempt(
+            response, line, hearing, ask, asked, self._tell_early if last_chance else _wait_for_more
+        )
+        stack.push_async_callback(attempt.close)
+        return attempt
+
+    def _attempt(
+        self,
+        response: SourceResponse,
+        line: AsyncExitStack,
+        hearing: Hearing,
+        ask: Ask | None,
+        asked: str,
+        against: Callable[[Hearing], None],
+    ) -> Attempt:
+        """Return an open connection. Who can ask another way waits for that with its complaints."""
         decoder = Decoder(
             asked,
             line_bytes_max=self._source.line_bytes_max,
             event_bytes_max=self._source.event_bytes_max,
         )
-        answer = self._door.answer if self._door.answers else None
-        pace = Pace(self._event_s)
-        # Where there is another way to ask, the next answer may be a better one.
-        against = self._tell_early if last_chance else _wait_for_more
-        attempt = Attempt(
+        return Attempt(
             response,
             line,
             decoder,
-            speech,
+            self._speech,
             hearing,
             ask,
             asked,
-            answer,
-            pace,
+            self._door.answer if self._door.answers else None,
+            Pace(self._event_s),
             self._reached,
             against,
             self._world.monotonic_s,
         )
-        stack.push_async_callback(attempt.close)
-        return attempt
 
     def _tell_early(self, hearing: Hearing) -> None:
         self._lineage.tell_early(hearing.evidence())

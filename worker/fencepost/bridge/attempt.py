@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from enum import StrEnum
+from math import inf
 
 import msgspec
 
@@ -29,6 +30,9 @@ from fencepost_schemas.sse import Decoder, Frame, SseLimitExceeded
 
 RETRY_MS_MAX = 24 * 3600 * 1000
 
+EARLY_S = 1.0
+"""For an event to come, before it is told that others are gone: mostly it comes with the headers, and
+then its verdict says so."""
 WAITED_S = 0.1
 """Whoever waited for so long had nothing left that came before."""
 
@@ -116,27 +120,32 @@ class Attempt:
         loop = asyncio.get_running_loop()
         owed_since_s = loop.time()
         first_s: float | None = None
+        early_s = owed_since_s + EARLY_S
         while True:
             if self.hearing.ready() or self._full():
                 return Heard.READY
             if self.hearing.overlap.missed:
                 return Heard.MISSED
-            if not self.held:
-                self._against(self.hearing)
             owing = self.hearing.overlap.owing
             if first_s is None and (self.held or contradiction(self.hearing.facts)):
                 first_s = loop.time()
-            deadline_s = owed_since_s + owed_s if owing else None
+            deadline_s = owed_since_s + owed_s if owing else inf
             if not owing and first_s is not None:
                 deadline_s = first_s + held_s
-            came = await self._next(deadline_s)
+            came = await self._next(min(early_s, deadline_s))
             if came is None:
+                if not self.held:
+                    self._against(self.hearing)
                 if self._ended:
                     return Heard.ENDED
+                if loop.time() < deadline_s:
+                    early_s = inf
+                    continue
                 return Heard.SILENT if owing else Heard.READY
             self._hear(came)
             if self.hearing.overlap.repeat:
                 owed_since_s = loop.time()
+            early_s = inf if self.held else loop.time() + EARLY_S
             self._reached("held")
 
     async def hear_replay(self, quiet_s: float) -> bool:
@@ -269,7 +278,7 @@ class Attempt:
         """Return the next frame, None at the end or at the deadline (time of the loop)."""
         async with self._changed:
             try:
-                async with asyncio.timeout_at(deadline_s):
+                async with asyncio.timeout_at(deadline_s if deadline_s != inf else None):
                     await self._changed.wait_for(lambda: bool(self._frames) or self._ended)
             except TimeoutError:
                 return None
