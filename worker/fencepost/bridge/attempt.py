@@ -10,9 +10,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from enum import StrEnum
+from math import inf
 
 import msgspec
 
+from fencepost.awake import Awake
 from fencepost.bridge.pace import Pace
 from fencepost.ports import SourceResponse
 from fencepost_policies.dialects.dialect import Speech
@@ -91,6 +93,7 @@ class Attempt:
         self._frames: deque[Arrival] = deque()
         self._frames_bytes = 0
         self._changed = asyncio.Condition()
+        self._awake = Awake()
         self._ended = False
         self._failure: Exception | None = None
         self._reader = asyncio.create_task(self._read(response))
@@ -259,11 +262,18 @@ class Attempt:
         return None if came is None else came.frame
 
     async def _next(self, deadline_s: float | None) -> Arrival | None:
-        """Return the next frame, None at the end or at the deadline (time of the loop)."""
+        """Return the next frame, None at the end or at the deadline (time of the loop).
+
+        A loop that stood still did not read, so its standstill is no silence of the source.
+        """
+        limit_s = inf
+        if deadline_s is not None:
+            limit_s = max(deadline_s - asyncio.get_running_loop().time(), 0.0)
         async with self._changed:
             try:
-                async with asyncio.timeout_at(deadline_s):
-                    await self._changed.wait_for(lambda: bool(self._frames) or self._ended)
+                if not self._frames and not self._ended:
+                    async with self._awake.timeout(limit_s):
+                        await self._changed.wait_for(lambda: bool(self._frames) or self._ended)
             except TimeoutError:
                 return None
             if not self._frames:
