@@ -92,7 +92,10 @@ async def test_neighbours_are_applied(
             stand = await rows(home)
             asked = await questions(home, QuestionKind.DOUBT)
             worker.signal(signal.SIGTERM)
-            assert (await worker.ended()).code == 0
+            ended = await worker.ended()
+    assert 0 == ended.code
     assert Counter({State.APPLIED: len(keys)}) == Counter(row.state for row in stand.values())
     assert {1} == {row.attempt for row in stand.values()}
     assert [] == asked
+    blamed = [line for line in ended.err.splitlines() if "the event loop has stood still" in line]
+    assert (0 if stopped else 1) == len(blamed), "a stopped process is no handler's fault"

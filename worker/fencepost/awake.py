@@ -12,6 +12,7 @@ than `MOVES_MAX` times, so that no limit is put off for ever.
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from math import inf
 
 TICK_S = 0.1
 """How often the loop is looked at while somebody has a limit."""
@@ -57,7 +58,10 @@ class Awake:
 
     @asynccontextmanager
     async def timeout(self, limit_s: float) -> AsyncIterator[None]:
-        """Raise TimeoutError in here once the loop was awake for so long."""
+        """Raise TimeoutError in here once the loop was awake for so long; `inf` is no limit."""
+        if limit_s == inf:
+            yield
+            return
         async with asyncio.timeout(None) as timeout:
             deadline = self.call_after(limit_s, lambda: timeout.reschedule(self._loop.time()))
             try:

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from fencepost import Context, Fencepost
+from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.errors import NotFine
 from fencepost.pool.limits import END_WITHIN_S
 from fencepost_schemas.question import QuestionKind
 from fencepost_schemas.row import State
 from kit.anywhere import play_in_memory, worker
-from kit.house import House
+from kit.house import House, house
 from kit.lives import Life
-from kit.pool import Runs, app_with, event, publish, questions, rows, see_questions
+from kit.pool import SHORT, SOURCE, Runs, app_with, event, publish, questions, rows, see_questions
 from kit.wait import until
 
 LONG_S = 300.0
@@ -252,3 +253,26 @@ def test_a_worker_ends_itself_when_too_many_hang(monkeypatch: pytest.MonkeyPatch
     assert isinstance(error, NotFine)
     assert "3 attempts did not end though they were cancelled" in str(error)
     assert "charge at" in str(error)
+
+
+async def test_on_a_real_broker_its_event_comes_again(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One worker, and redeliveries that line up behind the attempt before it is left behind."""
+    monkeypatch.setattr("fencepost.pool.limits.END_WITHIN_S", 2.0)
+    async with house(broker, SOURCE, pool=SHORT) as home:
+        await home.init()
+        once, again = Life(home, "once"), Life(home, "idempotent")
+        hanging = Hanging()
+        once.before = again.before = hanging
+        async with once.worker() as first, again.worker() as second:
+            await once.comes()
+            await again.comes()
+            await until(lambda: hanging.hangs == 2, "both to hang")
+            await once.rests()
+            await again.rests()
+            assert await once.is_one() == "in_doubt 1/0"
+            assert await again.is_one() == "applied 2/1"
+            hanging.let_go.set()
+        for ended in (first, second):
+            ended.result()

@@ -14,6 +14,7 @@ from math import inf
 
 import msgspec
 
+from fencepost.awake import Awake
 from fencepost.bridge.pace import Pace
 from fencepost.ports import SourceResponse
 from fencepost_policies.dialects.dialect import Speech
@@ -31,8 +32,8 @@ from fencepost_schemas.sse import Decoder, Frame, SseLimitExceeded
 RETRY_MS_MAX = 24 * 3600 * 1000
 
 EARLY_S = 1.0
-"""For an event to come, before it is told that others are gone: mostly it comes with the headers, and
-then its verdict says so."""
+"""For an event to come, before it is told that others are gone: mostly one comes with the headers,
+and then its verdict says so."""
 WAITED_S = 0.1
 """Whoever waited for so long had nothing left that came before."""
 
@@ -100,6 +101,7 @@ class Attempt:
         self._frames: deque[Arrival] = deque()
         self._frames_bytes = 0
         self._changed = asyncio.Condition()
+        self._awake = Awake()
         self._ended = False
         self._failure: Exception | None = None
         self._reader = asyncio.create_task(self._read(response))
@@ -129,9 +131,7 @@ class Attempt:
             owing = self.hearing.overlap.owing
             if first_s is None and (self.held or contradiction(self.hearing.facts)):
                 first_s = loop.time()
-            deadline_s = owed_since_s + owed_s if owing else inf
-            if not owing and first_s is not None:
-                deadline_s = first_s + held_s
+            deadline_s = owed_since_s + owed_s if owing else _behind(first_s, held_s)
             came = await self._next(min(early_s, deadline_s))
             if came is None:
                 if not self.held:
@@ -275,11 +275,18 @@ class Attempt:
         return None if came is None else came.frame
 
     async def _next(self, deadline_s: float | None) -> Arrival | None:
-        """Return the next frame, None at the end or at the deadline (time of the loop)."""
+        """Return the next frame, None at the end or at the deadline (time of the loop).
+
+        A loop that stood still did not read, so its standstill is no silence of the source.
+        """
+        limit_s = inf
+        if deadline_s is not None:
+            limit_s = max(deadline_s - asyncio.get_running_loop().time(), 0.0)
         async with self._changed:
             try:
-                async with asyncio.timeout_at(deadline_s if deadline_s != inf else None):
-                    await self._changed.wait_for(lambda: bool(self._frames) or self._ended)
+                if not self._frames and not self._ended:
+                    async with self._awake.timeout(limit_s):
+                        await self._changed.wait_for(lambda: bool(self._frames) or self._ended)
             except TimeoutError:
                 return None
             if not self._frames:
@@ -337,3 +344,8 @@ class Attempt:
 
 def _size(frame: Frame) -> int:
     return len(frame.data) if frame.data is not None else 0
+
+
+def _behind(began_s: float | None, limit_s: float) -> float:
+    """Return when a limit is over that may not have begun yet."""
+    return began_s + limit_s if began_s is not None else inf
