@@ -98,7 +98,7 @@ async def run_worker(
     intakes = await open_intakes(settings, connection, app.name, feeds)
     log.info("%s: %d handlers, %d slots, as %s", app.name, len(app.handlers), slots, owner)
     renewing = renewal(leases) if renewal is not None else renew_here(leases, connection)
-    async with Lifespan(app.lifespan(), settings.pool.drain_s) as lifespan, renewing:
+    async with Lifespan(app.lifespan(), settings.pool.drain_s, stop) as lifespan, renewing:
         watching = _keep_watch(connection, subjects, ledger, clock)
         background = _begun(ledger.run(), driver.run(), watching, pauses.watch())
         try:
@@ -107,11 +107,8 @@ async def run_worker(
             lifespan.ends()
             await _drain(intakes, background, settings.pool.drain_s)
         finally:
-            stop.set()  # whatever ended it: its process is to end, and counts the time from here on
             lifespan.ends()
-            driver.close()
-            tasks = [task for one in intakes for task in one.tasks]
-            await _end([*background, *tasks, *driver.tasks])
+            await _end(driver, intakes, background)
 
 
 def _gap_feeds(gaps: Gaps, app: Fencepost, subjects: Subjects) -> list[Feed]:
@@ -210,12 +207,14 @@ async def _emptied(intakes: list[Intake]) -> None:
         await intake.emptied()
 
 
-async def _end(tasks: list[asyncio.Task[None]]) -> None:
+async def _end(driver: Driver, intakes: list[Intake], background: list[asyncio.Task[None]]) -> None:
     """Cancel what is left, before what the app holds open is closed.
 
     Who is at it still when the time is over has swallowed its cancellation, and is told once more.
     """
-    left: Collection[asyncio.Task[None]] = tasks
+    driver.close()
+    tasks = [task for one in intakes for task in one.tasks]
+    left: Collection[asyncio.Task[None]] = [*background, *tasks, *driver.tasks]
     for limit_s in (END_S, END_AGAIN_S):
         for task in left:
             task.cancel()
