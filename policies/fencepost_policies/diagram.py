@@ -12,12 +12,14 @@ import msgspec
 from fencepost_policies.disposition import Action
 from fencepost_policies.ledger import TABLE, Signal, signal, step
 from fencepost_policies.plan import (
+    CERTAIN,
     Answered,
     Arrived,
     AtBarrier,
     Finished,
     Given,
     Outcome,
+    Reading,
     Renewing,
     Start,
     Terms,
@@ -46,6 +48,9 @@ _ARRIVED = Arrived(
     generation="g",
     position="1",
 )
+
+
+_READINGS = (CERTAIN, Reading(fresh=False, stood_ms=0), Reading(fresh=True, stood_ms=0))
 
 
 def _rows(state: State | None) -> Iterator[Row | None]:
@@ -103,9 +108,10 @@ def _givens(terms: Terms) -> Iterator[Given]:
 def _steps() -> Iterator[tuple[State | None, Signal, State | None]]:
     """Yield from where, by which word, to where (None: the row is left as it is)."""
     for state, terms in product((None, *State), _TERMS):
-        for row, given in product(_rows(state), _givens(terms)):
-            plan = step(row, given, NOW)
-            yield state, signal(row, given, NOW), plan.write.state if plan.write else None
+        for row, given, reading in product(_rows(state), _givens(terms), _READINGS):
+            plan = step(row, given, NOW, reading)
+            word = signal(row, given, NOW, reading)
+            yield state, word, plan.write.state if plan.write else None
 
 
 def ledger_diagram() -> str:

@@ -16,6 +16,7 @@ from enum import StrEnum
 from fencepost_policies import moves, waits
 from fencepost_policies.disposition import Action
 from fencepost_policies.plan import (
+    CERTAIN,
     Answered,
     Arrived,
     AtBarrier,
@@ -23,7 +24,9 @@ from fencepost_policies.plan import (
     Given,
     Outcome,
     Plan,
+    Reading,
     Renewing,
+    Start,
     Verified,
 )
 from fencepost_schemas.question import Ruling
@@ -58,6 +61,10 @@ class Signal(StrEnum):
     RULED_DISCARD = "ruled_discard"
     QUARANTINED = "quarantined"
     OVERTAKEN = "overtaken"
+    CLOCK_NOT_READ = "clock_not_read"
+    """Another worker's time seems to be over, by a clock that was read some time ago."""
+    CLOCK_NOT_PROVEN = "clock_not_proven"
+    """That time is over by a clock which this worker has not seen stand for long enough."""
 
 
 _BY_ACTION = {
@@ -80,12 +87,12 @@ _BY_RULING = {
 }
 
 
-def signal(row: Row | None, given: Given, now_ms: int) -> Signal:
+def signal(row: Row | None, given: Given, now_ms: int, reading: Reading = CERTAIN) -> Signal:
     """Return the one word for what happened to this row."""
     if isinstance(given, Arrived):
-        return _signal_of_arrival(row, given, now_ms)
+        return _signal_of_arrival(row, given, now_ms, reading)
     if isinstance(given, Answered):
-        return _signal_of_answer(row, given, now_ms)
+        return _signal_of_answer(row, given, now_ms, reading)
     return _signal_of_claim(row, given, now_ms)
 
 
@@ -98,7 +105,8 @@ def _signal_of_claim(
     """A claim that is no longer the row's says nothing that counts.
 
     Past its lease it may still end, while nobody took over, but neither begin nor go on: behind
-    lease and quarantine a checker or a person looks, and what they see has to stay so.
+    lease and quarantine a checker or a person looks, and what they see has to stay so. Where the
+    lease was renewed after all while the checker looked, its attempt is alive.
     """
     if row is None or row.state not in _RUNNING or row.claim != given.claim:
         return Signal.FENCED
@@ -110,40 +118,42 @@ def _signal_of_claim(
         return Signal.AT_BARRIER
     if isinstance(given, Renewing):
         return Signal.RENEWING
+    if now_ms < row.lease_until_ms:
+        return Signal.LEASE_RUNS
     if given.happened is None:
         return Signal.VERIFIED_NOTHING
     return Signal.VERIFIED_DONE if given.happened else Signal.VERIFIED_UNDONE
 
 
-def _signal_of_answer(row: Row | None, given: Answered, now_ms: int) -> Signal:
+def _signal_of_answer(row: Row | None, given: Answered, now_ms: int, reading: Reading) -> Signal:
     """An answer carries its work until the row is terminal or parked again, as an event does."""
     if row is None:
         return Signal.OVERTAKEN
     if given.ruling is Ruling.RETRY and row.state in _RUNNING:
-        if now_ms < row.lease_until_ms:
-            return Signal.LEASE_RUNS
-        return Signal.LEASE_OVER if row.state is State.STARTED else Signal.MAY_RUN
+        return _held_by_another(row, given.start, now_ms, reading) or Signal.MAY_RUN
     if given.ruling is Ruling.RETRY and row.state is State.RETRY_WAIT:
         return Signal.NOT_DUE if now_ms < row.due_ms else Signal.MAY_RUN
     replayed = row.state is State.REJECTED and given.ruling is Ruling.RETRY
     waits = row.state in (State.IN_DOUBT, State.REFUSED) or replayed
     if row.attempt != given.attempt or not waits:
         return Signal.OVERTAKEN
-    if given.ruling is Ruling.RETRY and now_ms < row.quarantine_until_ms:
+    if given.ruling is not Ruling.RETRY:
+        return _BY_RULING[given.ruling]
+    if now_ms < row.quarantine_until_ms:
         return Signal.QUARANTINED
-    return _BY_RULING[given.ruling]
+    return _doubt_about_quarantine(row, given.start, reading) or Signal.RULED_RETRY
 
 
-def _signal_of_arrival(row: Row | None, given: Arrived, now_ms: int) -> Signal:
+def _signal_of_arrival(row: Row | None, given: Arrived, now_ms: int, reading: Reading) -> Signal:
     if row is not None and row.fingerprint != given.fingerprint:
         # A reconciler fetches the same work from elsewhere, in other words: its key alone counts.
         return Signal.KNOWN_BY_KEY if row.gap or given.gap else Signal.OTHER_PAYLOAD
     if row is not None and given.action is Action.DENY and row.generation != given.generation:
         return Signal.DISCARDED_ELSEWHERE
-    if row is not None and row.state in _RUNNING and now_ms < row.lease_until_ms:
-        return Signal.LEASE_RUNS
-    if row is not None and row.state is State.STARTED:
-        return Signal.LEASE_OVER
+    if row is not None and row.state in _RUNNING:
+        held = _held_by_another(row, given.start, now_ms, reading)
+        if held is not None:
+            return held
     if row is not None and row.state is State.RETRY_WAIT and now_ms < row.due_ms:
         return Signal.NOT_DUE
     if given.action is Action.DENY:
@@ -155,10 +165,49 @@ def _signal_of_arrival(row: Row | None, given: Arrived, now_ms: int) -> Signal:
     return _BY_ACTION[given.action]
 
 
+def _held_by_another(row: Row, start: Start, now_ms: int, reading: Reading) -> Signal | None:
+    """Return what there is to say of an attempt that another worker began.
+
+    None where that worker is gone and its attempt never came to its barrier.
+    """
+    if now_ms < row.lease_until_ms:
+        return Signal.LEASE_RUNS
+    over = Signal.LEASE_OVER if row.state is State.STARTED else None
+    return _doubt_of_time(_takes_over_ms(start), reading) or over
+
+
+def _takes_over_ms(start: Start) -> int:
+    """Return how long a clock has to have stood before a lease is over by it.
+
+    A lease that was written by another clock is over by its owner's own reckoning once it is as old
+    as a lease, and the owner wrote the last one before it read the new clock. Before a checker is
+    asked, what the attempt sent must have arrived as well.
+    """
+    on_its_way_ms = start.timeout_ms if start.terms.verifiable else 0
+    return start.lease_ms + start.reading_ms + on_its_way_ms
+
+
+def _doubt_about_quarantine(row: Row, start: Start, reading: Reading) -> Signal | None:
+    """Nobody holds the row, so its attempt is over; what that sent may still be on its way."""
+    if row.state is State.REFUSED or not row.quarantine_until_ms:
+        return None
+    in_doubt = row.state is State.IN_DOUBT
+    return _doubt_of_time(start.timeout_ms if in_doubt else 0, reading)
+
+
+def _doubt_of_time(needed_ms: int, reading: Reading) -> Signal | None:
+    """Return why it cannot be said yet that another worker's time is over; None where it can."""
+    if not reading.fresh:
+        return Signal.CLOCK_NOT_READ
+    return Signal.CLOCK_NOT_PROVEN if reading.stood_ms < needed_ms else None
+
+
 Move = Callable[[Row | None, Given, int], Plan]
 
 _TERMINAL = (State.APPLIED, State.REJECTED, State.DENIED, State.CONFLICT)
 _IN_WORK = (*_RUNNING, State.RETRY_WAIT)
+_MAY_STILL_ACT = (*_RUNNING, State.IN_DOUBT)
+"""An attempt of another worker may still act, and only time tells that it does not."""
 _ARRIVALS = (Signal.MAY_RUN, Signal.MUST_ASK, Signal.MUST_REFUSE, Signal.DENIED, Signal.UNDECODABLE)
 _VERIFIED = (Signal.VERIFIED_DONE, Signal.VERIFIED_UNDONE, Signal.VERIFIED_NOTHING)
 TABLE: dict[tuple[State | None, Signal], Move] = {
@@ -191,6 +240,8 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
     (State.STARTED, Signal.VERIFIED_UNDONE): moves.verified_undone,
     (State.STARTED, Signal.VERIFIED_NOTHING): moves.verified_nothing,
     **{(State.CLAIMED, signal): moves.silent for signal in _VERIFIED},
+    **{(state, Signal.CLOCK_NOT_READ): waits.read_clock for state in _MAY_STILL_ACT},
+    **{(state, Signal.CLOCK_NOT_PROVEN): waits.wait_for_clock for state in _MAY_STILL_ACT},
     (State.RETRY_WAIT, Signal.NOT_DUE): waits.wait_until_due,
     (State.RETRY_WAIT, Signal.MAY_RUN): moves.start_again,
     (State.RETRY_WAIT, Signal.MUST_ASK): moves.park_pending,
@@ -227,6 +278,7 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
     (State.REJECTED, Signal.OVERTAKEN): moves.bury_again,
     (State.REJECTED, Signal.RULED_RETRY): moves.start,
     (State.REJECTED, Signal.QUARANTINED): waits.wait_out_quarantine,
+    (State.REJECTED, Signal.CLOCK_NOT_READ): waits.read_clock,
     (None, Signal.OVERTAKEN): moves.moot,
     (State.REFUSED, Signal.RULED_RETRY): moves.moot,
     (State.REFUSED, Signal.QUARANTINED): moves.moot,
@@ -234,11 +286,10 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
 """Every state that a row can be in, and every word that can reach it there."""
 
 
-def step(row: Row | None, given: Given, now_ms: int) -> Plan:
-    """Return what to do about this row now. `now_ms` is the broker's clock.
+def step(row: Row | None, given: Given, now_ms: int, reading: Reading = CERTAIN) -> Plan:
+    """Return what to do about this row now. `now_ms` is the broker's clock, as `reading` knows it.
 
     Raises KeyError for a pair that TABLE does not have, which is a fault of this program.
     """
-    return TABLE[row.state if row is not None else None, signal(row, given, now_ms)](
-        row, given, now_ms
-    )
+    word = signal(row, given, now_ms, reading)
+    return TABLE[row.state if row is not None else None, word](row, given, now_ms)

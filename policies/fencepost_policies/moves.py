@@ -88,11 +88,14 @@ def enter(row: Row | None, given: Given, now_ms: int) -> Plan:
 
 
 def renew(row: Row | None, given: Given, now_ms: int) -> Plan:
-    """Begin the lease anew; the quarantine behind it moves along."""
+    """Begin the lease anew; the quarantine behind it moves along.
+
+    The owner of a lease judges it by the clock that it was written by, and writes it by today's.
+    """
     assert row is not None
     assert isinstance(given, Renewing)
     behind_ms = row.quarantine_until_ms - row.lease_until_ms
-    lease_until_ms = now_ms + given.lease_ms
+    lease_until_ms = now_ms + given.moved_ms + given.lease_ms
     renewed = msgspec.structs.replace(
         row, lease_until_ms=lease_until_ms, quarantine_until_ms=lease_until_ms + behind_ms
     )

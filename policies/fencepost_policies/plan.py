@@ -30,13 +30,17 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):
-    """A worker's offer to run: `claim` is a fresh random name, times are milliseconds."""
+    """A worker's offer to run: `claim` is a fresh random name, times are milliseconds.
+
+    `reading_ms` is how long a worker of this pool may go by one reading of the broker's clock.
+    """
 
     claim: str
     owner: str
     lease_ms: int
     timeout_ms: int
     terms: Terms = Terms()
+    reading_ms: int = 0
 
 
 class Arrived(msgspec.Struct, frozen=True, gc=False):
@@ -92,10 +96,14 @@ class AtBarrier(msgspec.Struct, frozen=True):
 
 
 class Renewing(msgspec.Struct, frozen=True):
-    """A handler still runs and wants its lease to begin anew."""
+    """A handler still runs and wants its lease to begin anew.
+
+    `moved_ms` is how far the broker's clock has been moved since the row's lease was written.
+    """
 
     claim: str
     lease_ms: int
+    moved_ms: int = 0
 
 
 class Verified(msgspec.Struct, frozen=True):
@@ -120,6 +128,22 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 Given = Arrived | Finished | AtBarrier | Renewing | Verified | Answered
+
+
+class Reading(msgspec.Struct, frozen=True, gc=False):
+    """How well the worker that decides knows the broker's clock.
+
+    `fresh` says that the clock was read after the row was. `stood_ms` is how long this worker has
+    seen the clock go on without a step: the clock may be another node's since, and a lease of
+    another worker may have been written by the clock before.
+    """
+
+    fresh: bool
+    stood_ms: int
+
+
+CERTAIN = Reading(fresh=True, stood_ms=1 << 62)
+"""The time is beyond doubt, as where one clock serves everybody."""
 
 
 # --- what is to be done -------------------------------------------------------------------------
@@ -147,12 +171,14 @@ class Settlement(StrEnum):
 class Plan(msgspec.Struct, frozen=True, gc=False):
     """What to do, in the order of the fields.
 
-    With `run` the handler's outcome, with `verify` its checker's word comes back to `step`.
+    With `run` the handler's outcome, with `verify` its checker's word comes back to `step`. With
+    `read_clock` the broker's clock is read, and the same is given to `step` again.
     """
 
     write: Row | None = None
     run: bool = False
     verify: bool = False
+    read_clock: bool = False
     publish: tuple[Notice, ...] = ()
     settle: Settlement = Settlement.SILENT
     delay_ms: int = 0

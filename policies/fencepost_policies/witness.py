@@ -242,6 +242,11 @@ class Hearing:
         """What was said against a judged connection, and no event has followed."""
         return tuple(self._against)
 
+    def unsettled_evidence(self, cursor: Cursor) -> Evidence:
+        """Return what the next event would be judged on, were it to say nothing itself."""
+        facts = (*self.generation.holds(), *self._against) if self._against else ()
+        return Evidence(requested=cursor, genesis=False, facts=facts)
+
     def evidence(self) -> Evidence:
         cursor = self.cursor
         genesis = cursor is not None and cursor.fresh and not cursor.rebaselined

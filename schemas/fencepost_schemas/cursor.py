@@ -10,6 +10,7 @@ from functools import lru_cache
 import msgspec
 
 from fencepost_schemas.limits import EVENT_ID_BYTES_MAX
+from fencepost_schemas.reason import Reason
 from fencepost_schemas.standing import Standing
 
 
@@ -51,6 +52,17 @@ class Seam(msgspec.Struct, frozen=True):
     published: int = 0
 
 
+class KnownLoss(msgspec.Struct, frozen=True):
+    """What a source has proven to be gone, before it sent an event that a generation begins with.
+
+    `missing` is how many events that is, 0 where nobody knows; `since_ms` is the bridge's clock.
+    """
+
+    reasons: tuple[Reason, ...]
+    since_ms: int
+    missing: int = 0
+
+
 class Cursor(msgspec.Struct, frozen=True):
     """The durable state of one source. Written with each batch of events, by compare-and-set.
 
@@ -60,7 +72,8 @@ class Cursor(msgspec.Struct, frozen=True):
     while `start` says where to begin ("now", "earliest" or an id). With `rebaselined` it holds for
     a lineage that goes on from `start`, because somebody wants it to. `ledger` pins the identity of
     the ledger that this lineage is applied to. `owner` is the bridge that wrote last. `seam` is
-    kept where nobody knows what a join loses, until a later resume has covered it.
+    kept where nobody knows what a join loses, until a later resume has covered it. `loss` stands
+    from when the source proves one until the next verdict.
     """
 
     source: str
@@ -77,6 +90,7 @@ class Cursor(msgspec.Struct, frozen=True):
     published: int = 0
     ring: tuple[Mark, ...] = ()
     seam: Seam | None = None
+    loss: KnownLoss | None = None
 
 
 # Controls; surrogates, which no encoding takes; and U+FFFD, which stands for bytes that are gone.

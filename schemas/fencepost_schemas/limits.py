@@ -70,6 +70,11 @@ top; and on its way to the broker, as messages and as the bytes that the client 
 passed by one event. Text beyond Latin-1 takes Python up to four times the bytes that are counted.
 """
 
+# --- what the broker has to take ----------------------------------------------------------------
+PAYLOAD_BYTES_LEAST = 32 * KIB
+"""A cursor with its marks, a verdict's record with usual facts, the headers of an event: a broker
+that takes less refuses most of what is written, one event after the other."""
+
 # --- names --------------------------------------------------------------------------------------
 SLUG_CHARS_MAX = 32
 KEY_BYTES_MAX = 255
@@ -95,6 +100,7 @@ LEDGER_READS_MAX = 256
 assert LINE_BYTES_MAX <= EVENT_BYTES_MAX, "an event holds at least one line"
 assert EVENT_BYTES_MAX <= HELD_BYTES_MAX, "one event must fit among the held frames"
 assert EVENT_ID_BYTES_MAX <= HEADER_VALUE_BYTES_MAX, "an id is sent and echoed in a header"
+assert 2 * EVENT_ID_BYTES_MAX + HEADER_VALUE_BYTES_MAX < PAYLOAD_BYTES_LEAST, "an id, twice"
 assert HEADER_VALUE_BYTES_MAX <= HEADERS_BYTES_MAX, "one header is among them all"
 assert BATCH_EVENTS_MAX + 2 <= BATCH_MESSAGES_MAX, "verdict record and cursor ride along"
 assert BATCH_ATOMIC_MIN <= BATCH_MESSAGES_MAX

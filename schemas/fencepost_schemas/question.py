@@ -55,6 +55,8 @@ class QuestionKind(StrEnum):
     """A handler that got into doubt again and again: is what it needs still there?"""
     GAP = "gap"
     """A gap that its reconciler could not fill: was what it hides dealt with otherwise?"""
+    LOSS = "loss"
+    """Events that grew too old, or were removed, before their app had dealt with them."""
 
     @property
     def rulings(self) -> tuple[Ruling, ...]:
@@ -68,6 +70,7 @@ _RULINGS = {
     QuestionKind.REFUSAL: (Ruling.APPLIED, Ruling.DISCARD),
     QuestionKind.REJECTION: (Ruling.RETRY,),
     QuestionKind.PAUSE: (Ruling.RESUME,),
+    QuestionKind.LOSS: (Ruling.RESUME,),
     QuestionKind.GAP: (Ruling.APPLIED, Ruling.RETRY, Ruling.DISCARD),
 }
 
@@ -134,6 +137,11 @@ def seam_question_id(source: str, generation: str) -> str:
 def row_question_id(kind: QuestionKind, row_subject: str, attempt: int) -> str:
     """Return the id of the question about one attempt of one ledger row."""
     return f"{kind.value}-" + digest_token(kind.value, row_subject, str(attempt), chars=16)
+
+
+def loss_question_id(app: str, feed: str, made: str, after: int, before: int) -> str:
+    """Return the id of the question about what is gone between two sequences of a stream."""
+    return "loss-" + digest_token("loss", app, feed, made, str(after), str(before), chars=16)
 
 
 class AuditEntry(msgspec.Struct, frozen=True):

@@ -51,6 +51,11 @@ def digest_token(*parts: str, chars: int = 26) -> str:
     return _base32(_hashed(*parts).digest())[:chars]
 
 
+def held_place(row_subject: str, generation: str, position: str) -> str:
+    """Return the place of an event that is held by itself, and not by its row."""
+    return digest_token(row_subject, generation, position)
+
+
 def key_token(handler: str, namespace: str, key: str) -> str:
     """Return `digest_token` of the three, the names of which are the same for many keys."""
     hashed = _hashed_names(handler, namespace).copy()
@@ -170,6 +175,12 @@ class Subjects(msgspec.Struct, frozen=True):
         """The filter over what is wished of all sources."""
         return f"{self.prefix}.intentions.*"
 
+    def progress(self, app: str, feed: str) -> str:
+        """Where it is written how far an app has come: in `events`, or in `gaps.<source>`."""
+        kind, _, source = feed.partition(".")
+        behind = f".{slug(source)}" if source else ""
+        return f"{self.prefix}.progress.{slug(app)}.{slug(kind)}{behind}"
+
     # --- the desk
     def question(self, source: str, question: str) -> str:
         return f"{self.prefix}.questions.{slug(source)}.{_checked(_TOKEN, question)}"
@@ -269,7 +280,8 @@ class StreamPlan(msgspec.Struct, frozen=True):
     atomic: bool = False
     message_ttl: bool = False
     work_queue: bool = False
-    undeletable: bool = False
+    deletable: bool = False
+    """Whether single messages may be deleted; all of them at once never may."""
 
 
 EVENTS = "FENCEPOST_EVENTS"
@@ -296,8 +308,8 @@ def stream_plans(prefix: str) -> tuple[StreamPlan, ...]:
         ),
         StreamPlan(
             SOURCES,
-            (f"{prefix}.roster", f"{prefix}.intentions.*"),
-            "which bridge follows which source, and what people wish of each",
+            (f"{prefix}.roster", f"{prefix}.intentions.*", f"{prefix}.progress.>"),
+            "which bridge follows which source, what people wish of each, how far each app is",
             last_per_subject=True,
         ),
         StreamPlan(
@@ -319,8 +331,8 @@ def stream_plans(prefix: str) -> tuple[StreamPlan, ...]:
             "events whose retry is far off; what was dealt with is gone",
             work_queue=True,
         ),
-        StreamPlan(AUDIT, (f"{prefix}.audit.*",), "who answered what, when", undeletable=True),
-        StreamPlan(DEAD, (f"{prefix}.dead.*",), "events that cannot be applied"),
+        StreamPlan(AUDIT, (f"{prefix}.audit.*",), "who answered what, when"),
+        StreamPlan(DEAD, (f"{prefix}.dead.*",), "events that cannot be applied", deletable=True),
         StreamPlan(
             LEDGER,
             (f"{prefix}.ledger.>",),
@@ -328,6 +340,5 @@ def stream_plans(prefix: str) -> tuple[StreamPlan, ...]:
             last_per_subject=True,
             atomic=True,
             message_ttl=True,
-            undeletable=True,
         ),
     )

@@ -51,6 +51,9 @@ class EpochRecord(msgspec.Struct, frozen=True):
     an earlier connection of the parent generation may have lost on its way from replayed to live
     events: exact where this one brought it (it is published behind the record, late), otherwise
     nobody could look again.
+
+    With `early` it is no verdict's: the source has proven that events are gone, and none has come
+    yet with which the next generation begins. Its gap has no end, and the verdict's follows.
     """
 
     source: str
@@ -66,3 +69,4 @@ class EpochRecord(msgspec.Struct, frozen=True):
     asked: str = ""
     first: str = ""
     join_gap: Gap | None = None
+    early: bool = False

@@ -148,11 +148,9 @@ class Intake:
         self.came: list[Delivery] = []
         self.seen: list[Any] = []
 
-    async def open(
-        self, want: int = 50, pending_max: int = 100, from_now: bool = False
-    ) -> "Intake":
+    async def open(self, want: int = 50, pending_max: int = 100, behind: int = 0) -> "Intake":
         plan = ConsumerPlan(
-            EVENTS, "fp-app", ("fp.events.>",), ACK_WAIT_S, pending_max, from_now=from_now
+            EVENTS, "fp-app", ("fp.events.>",), ACK_WAIT_S, pending_max, behind=behind
         )
         await self.broker.ensure_consumer(plan)
         self.puller = self.broker.puller(EVENTS, "fp-app", self.came.append)
@@ -193,19 +191,55 @@ async def acked(broker: Broker) -> list[Any]:
 
 
 @script
-async def from_now(broker: Broker) -> list[Any]:
-    """What was there before the consumer is passed over; what comes while nobody pulls is not."""
+async def behind_a_sequence(broker: Broker) -> list[Any]:
+    """What is up to it is passed over; what comes while nobody pulls is not."""
     here = Intake(broker)
     await here.put("before")
-    await (await here.open(from_now=True)).puller.close()
+    last = (await broker.stream_state(EVENTS)).last
+    await (await here.open(behind=last)).puller.close()
     await here.put("a")
-    await here.open(from_now=True)
+    await here.open(behind=last + 1)
     await here.put("b")
     for delivery in await here.next(2):
         await broker.settle(delivery, b"+ACK")
     await here.nothing(ACK_WAIT_S / 4)
     await here.puller.close()
     return here.seen
+
+
+@script
+async def how_far_it_is(broker: Broker) -> list[Any]:
+    """What a stream holds behind a sequence, and how far a consumer of it is."""
+    here = await Intake(broker).open(want=2)
+    first = (await broker.stream_state(EVENTS)).last
+    assert await broker.consumer_state(EVENTS, "nobody") is None
+    assert await broker.first_behind(EVENTS, "fp.events.>", first) is None
+    await here.put("a", "b", "c")
+    await broker.store(Message("fp.cursors.orders", b"no event"))
+    a, b = await here.next(2)
+    await broker.settle(b, b"+ACK")
+    said: list[Any] = []
+
+    async def note() -> None:
+        told = await broker.consumer_state(EVENTS, "fp-app")
+        assert told is not None
+        stood = await broker.first_behind(EVENTS, "fp.events.>", told.floor)
+        assert stood is not None
+        said.append((told.floor - first, told.idle, stood.sequence - first))
+
+    await note()
+    await broker.settle(a, b"+ACK")
+
+    async def acked() -> bool:
+        told = await broker.consumer_state(EVENTS, "fp-app")
+        return told is not None and told.floor - first == 2
+
+    await until(acked, "the floor to move")
+    await note()
+    said.append(await broker.held(EVENTS, "fp.events.orders.>"))
+    said.append(await broker.held(EVENTS, "fp.events.crm.>"))
+    await here.puller.close()
+    return said
 
 
 @script

@@ -19,7 +19,8 @@ from fencepost.broker.jetstream import JetStream, connect
 from fencepost.cli.init import InitReport
 from fencepost.clock import RealWorld
 from fencepost.ledgers.kv import KvLedger, ensure_identity
-from fencepost.pool.worker import Renewal, nothing_reached, run_worker
+from fencepost.pool.crash_points import nothing_reached
+from fencepost.pool.worker import Renewal, run_worker
 from fencepost.ports import World
 from fencepost.settings import Settings
 from fencepost.settings_file import login_for
@@ -28,7 +29,7 @@ from fencepost.testing.simulator.loop import outside, run_virtual
 from fencepost.testing.simulator.world import SimulatedWorld
 from kit.house import House, house, make_settings
 from kit.pool import SOURCE
-from kit.wires import Wire
+from kit.wires import Wall, Wire
 
 T = TypeVar("T")
 Play = Callable[[House], Awaitable[T]]
@@ -69,17 +70,30 @@ class MemoryHouse(House):
         shelf = Shelf(self.connection, self.subjects)
         sources = list(self.settings.sources)
         begun = [name for name in sources if await begin(shelf, name, start, ledger, world)]
-        return InitReport(ledger=ledger, streams_made=[], begun=begun, begun_before=[])
+        return InitReport(
+            ledger=ledger, streams_made=[], streams_mended=[], begun=begun, begun_before=[]
+        )
 
 
-class SkewedWorld(RealWorld):
-    """This machine's, its clock wrong by so much."""
+class WalledWorld(RealWorld):
+    """This machine's, but for its wall clock."""
 
-    def __init__(self, skew_ms: int) -> None:
-        self._skew_ms = skew_ms
+    def __init__(self, wall: Wall) -> None:
+        self._wall = wall
 
     def wall_ms(self) -> int:
-        return super().wall_ms() + self._skew_ms
+        return super().wall_ms() + self._wall.ahead_ms
+
+
+class WalledSimulatedWorld(SimulatedWorld):
+    """A simulated machine's, but for its wall clock."""
+
+    def __init__(self, chance: Random, wall: Wall) -> None:
+        super().__init__(chance, 0)
+        self._wall = wall
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self._wall.ahead_ms
 
 
 # --- the two places -----------------------------------------------------------------------------
@@ -117,15 +131,15 @@ async def worker(
     *,
     reached: Callable[[str], None] = nothing_reached,
     wire: Wire | None = None,
-    skew_ms: int = 0,
+    wall: Wall | None = None,
     renewal: Renewal | None = None,
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """Run a worker, its connection spoiled by `wire`, its clock by `skew_ms`; drain it."""
+    """Run a worker, its connection spoiled by `wire`, its clock by `wall`; drain it."""
     connection = await _connect(home)
     seen = wire.over(connection) if wire is not None else connection
     ledger = KvLedger(seen, home.subjects)
     stop = asyncio.Event()
-    world = _world(home, skew_ms)
+    world = _world(home, wall if wall is not None else Wall())
     running = asyncio.create_task(
         run_worker(home.settings, app, seen, ledger, world, stop, reached, renewal)
     )
@@ -144,7 +158,7 @@ async def _connect(home: House) -> "MemoryConnection | JetStream":
     return await connect(settings, login_for(settings, "worker"), "worker")
 
 
-def _world(home: House, skew_ms: int) -> World:
+def _world(home: House, wall: Wall) -> World:
     if isinstance(home, MemoryHouse):
-        return SimulatedWorld(home.chance, skew_ms)
-    return SkewedWorld(skew_ms)
+        return WalledSimulatedWorld(home.chance, wall)
+    return WalledWorld(wall)

@@ -19,7 +19,8 @@ from fencepost.cli.init import InitReport, initialise
 from fencepost.clock import RealWorld
 from fencepost.desk.book import Book
 from fencepost.ledgers.kv import KvLedger
-from fencepost.pool.worker import Renewal, nothing_reached, run_worker
+from fencepost.pool.crash_points import nothing_reached
+from fencepost.pool.worker import Renewal, run_worker
 from fencepost.settings import Settings
 from fencepost.settings_file import login_for, with_dialects
 from fencepost.transport.http import HttpTransport
@@ -122,7 +123,7 @@ class House:
         """Return the verdict record of each judged connection, without that of init."""
         scan = self.connection.scan(EVENTS, self.subjects.epochs_of(source))
         records = [msgspec.json.decode(one.payload, type=EpochRecord) async for one in scan]
-        return [record for record in records if record.bridge != "init"]
+        return [record for record in records if record.bridge != "init" and not record.early]
 
     async def verdicts(self, source: str = "orders") -> list[str]:
         return [record.verdict.kind.value for record in await self.records(source)]

@@ -10,13 +10,14 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from fencepost import Context, Fencepost
-from fencepost.pool.worker import Renewal, nothing_reached
+from fencepost.pool.crash_points import Crash, nothing_reached
+from fencepost.pool.worker import Renewal
 from fencepost_schemas.question import QuestionKind
 from fencepost_schemas.row import Row, State
 from kit.anywhere import worker
 from kit.house import House
-from kit.pool import Crash, dead, event, publish, questions, settle
-from kit.wires import Wire
+from kit.pool import dead, event, publish, questions, settle
+from kit.wires import Wall, Wire
 
 EFFECTS = ("once", "barrier", "keyed", "idempotent")
 SINK_S = 600.0
@@ -115,7 +116,7 @@ class Life:
         *,
         reached: Reached = nothing_reached,
         wire: Wire | None = None,
-        skew_ms: int = 0,
+        wall: Wall | None = None,
         renewal: Renewal | None = None,
     ) -> AbstractAsyncContextManager[asyncio.Task[None]]:
         return worker(
@@ -123,22 +124,26 @@ class Life:
             self.app(),
             reached=reached,
             wire=wire,
-            skew_ms=skew_ms,
+            wall=wall,
             renewal=renewal,
         )
 
     async def is_cut_short(
-        self, *, reached: Reached = nothing_reached, wire: Wire | None = None, skew_ms: int = 0
+        self,
+        *,
+        reached: Reached = nothing_reached,
+        wire: Wire | None = None,
+        wall: Wall | None = None,
     ) -> None:
         """Run a worker until it crashes. Nothing of it goes on afterwards."""
-        async with self.worker(reached=reached, wire=wire, skew_ms=skew_ms) as running:
+        async with self.worker(reached=reached, wire=wire, wall=wall) as running:
             await asyncio.wait([running], timeout=20)
             assert running.done(), "it did not crash"
             assert isinstance(running.exception(), Crash)
 
-    async def goes_on(self, *, wire: Wire | None = None, skew_ms: int = 0) -> None:
+    async def goes_on(self, *, wire: Wire | None = None, wall: Wall | None = None) -> None:
         """Run a worker until nothing is left to be done."""
-        async with self.worker(wire=wire, skew_ms=skew_ms) as running:
+        async with self.worker(wire=wire, wall=wall) as running:
             await self.rests()
             if running.done():
                 running.result()

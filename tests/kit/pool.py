@@ -11,7 +11,8 @@ import msgspec
 from fencepost import Context, Fencepost
 from fencepost.broker.backlog import nothing_left
 from fencepost.errors import NotFine
-from fencepost.pool.worker import Renewal, nothing_reached
+from fencepost.pool.crash_points import Crash, nothing_reached
+from fencepost.pool.worker import Renewal
 from fencepost.ports import Message, Stored, StoredMessage
 from fencepost_schemas.event import ClassifiedEvent, KeyScope, fingerprint_of, headers_of
 from fencepost_schemas.question import Held, Question, QuestionKind, seam_question_id
@@ -166,10 +167,6 @@ async def working(
 
 
 # --- crashes ------------------------------------------------------------------------------------
-class Crash(BaseException):
-    """What a kill looks like from inside: nothing of the program may catch it."""
-
-
 class CrashAt:
     """Crash when a named point is reached for the nth time."""
 

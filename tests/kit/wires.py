@@ -5,12 +5,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from fencepost.errors import Unreachable
+from fencepost.pool.crash_points import Crash
 from fencepost.ports import Broker, Delivery, Message, NotStored, Pull, Stored, StoredMessage
 from fencepost_schemas.row import State, decode_row
 from fencepost_schemas.subject import LEDGER
-from kit.pool import Crash
 
 Replies = list[Stored | NotStored | None]
+
+
+class Wall:
+    """A machine's wall clock: how far it is wrong, and it may be set at any moment."""
+
+    def __init__(self, ahead_ms: int = 0) -> None:
+        self.ahead_ms = ahead_ms
 
 
 class Wire:
@@ -85,6 +92,23 @@ class AckLost(Wire):
             self.lost = True
             return
         await super().settle(delivery, word)
+
+
+class BrokerClockSet(Wire):
+    """The broker's clock is ahead by as much as a test says, from one moment to the next.
+
+    It is what a worker sees of an election, where the next leader's clock is another one.
+    """
+
+    def __init__(self, wall: Wall) -> None:
+        super().__init__()
+        self._wall = wall
+        self.readings = 0
+
+    async def clock_ms(self, stream: str) -> int:
+        self.readings += 1
+        told_ms: int = await self.inner.clock_ms(stream)
+        return told_ms + self._wall.ahead_ms
 
 
 class LedgerAway(Wire):

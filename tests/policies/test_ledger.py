@@ -7,6 +7,7 @@ from fencepost_policies.disposition import Action
 from fencepost_policies.ledger import TABLE, Signal, signal, step
 from fencepost_policies.moves import conflict_key
 from fencepost_policies.plan import (
+    CERTAIN,
     Answered,
     Arrived,
     AtBarrier,
@@ -15,6 +16,7 @@ from fencepost_policies.plan import (
     Notice,
     Outcome,
     Plan,
+    Reading,
     Renewing,
     Settlement,
     Start,
@@ -108,10 +110,12 @@ class Expect(msgspec.Struct, frozen=True):
     publish: tuple[Notice, ...] = ()
     settle: Settlement = Settlement.ACK
     verify: bool = False
+    read_clock: bool = False
 
 
 RUN = Expect(State.STARTED, run=True, settle=Settlement.SILENT)
 LATER = Expect(settle=Settlement.LATER)
+READ_CLOCK = Expect(settle=Settlement.SILENT, read_clock=True)
 SILENT = Expect(settle=Settlement.SILENT)
 SKIP = Expect()
 HOLD = Expect(publish=(Notice.HOLD,))
@@ -128,6 +132,7 @@ ARRIVALS = (
     Signal.MAY_RUN, Signal.MUST_ASK, Signal.MUST_REFUSE, Signal.DENIED, Signal.UNDECODABLE,
 )  # fmt: skip
 
+MAY_STILL_ACT = (State.CLAIMED, State.STARTED, State.IN_DOUBT)
 IN_WORK = (State.CLAIMED, State.STARTED, State.RETRY_WAIT)
 
 EXPECTED: dict[tuple[State | None, Signal], Expect] = {
@@ -197,11 +202,20 @@ EXPECTED: dict[tuple[State | None, Signal], Expect] = {
     (State.STARTED, Signal.OVERTAKEN): SKIP,
     (State.RETRY_WAIT, Signal.OVERTAKEN): SKIP,
     (State.PENDING, Signal.OVERTAKEN): SKIP,
+    **{(state, Signal.CLOCK_NOT_READ): READ_CLOCK for state in MAY_STILL_ACT},
+    **{(state, Signal.CLOCK_NOT_PROVEN): LATER for state in MAY_STILL_ACT},
+    (State.REJECTED, Signal.CLOCK_NOT_READ): READ_CLOCK,
     **{(state, Signal.OTHER_PAYLOAD): CONFLICT for state in State},
     **{(state, Signal.KNOWN_BY_KEY): SKIP for state in State},
     **{(state, Signal.KNOWN_BY_KEY): LATER for state in IN_WORK},
     **{(state, Signal.DISCARDED_ELSEWHERE): SKIP for state in State},
     **{(state, Signal.FENCED): SILENT for state in State},
+}
+
+
+READINGS = {
+    Signal.CLOCK_NOT_READ: Reading(fresh=False, stood_ms=CERTAIN.stood_ms),
+    Signal.CLOCK_NOT_PROVEN: Reading(fresh=True, stood_ms=0),
 }
 
 
@@ -238,11 +252,12 @@ def case(state: State | None, word: Signal) -> tuple[Row | None, Given, int]:
         Signal.RULED_DISCARD: answered(Ruling.DISCARD, row),
         Signal.QUARANTINED: answered(Ruling.RETRY, row),
         Signal.OVERTAKEN: Answered(Ruling.DISCARD, "eve", 77, START),
+        **dict.fromkeys(READINGS, ARRIVED if state in IN_WORK else answered(Ruling.RETRY, row)),
     }
     now = NOW
     if state is State.CLAIMED and word in WITHIN_LEASE:
         now = NOW - 1
-    elif word in (Signal.LEASE_OVER, Signal.DISCARDED_ELSEWHERE):
+    elif word in (Signal.LEASE_OVER, Signal.DISCARDED_ELSEWHERE, *VERIFIED, *READINGS):
         now = NOW + 100
     elif word is Signal.NOT_DUE:
         now = NOW - 1
@@ -250,12 +265,14 @@ def case(state: State | None, word: Signal) -> tuple[Row | None, Given, int]:
         now = NOW + 200
     elif word is Signal.QUARANTINED:
         row = changed(row, quarantine_until_ms=NOW + 1)
+    if word is Signal.CLOCK_NOT_READ and state is State.REJECTED:
+        row = changed(row, quarantine_until_ms=NOW)
     return row, given[word], now
 
 
 def summary(plan: Plan) -> Expect:
     write = plan.write.state if plan.write is not None else None
-    return Expect(write, plan.run, plan.publish, plan.settle, plan.verify)
+    return Expect(write, plan.run, plan.publish, plan.settle, plan.verify, plan.read_clock)
 
 
 def test_every_pair_of_the_table_is_written_down_here() -> None:
@@ -271,8 +288,9 @@ def _name(pair: tuple[State | None, Signal]) -> str:
 def test_what_a_pair_comes_to(pair: tuple[State | None, Signal]) -> None:
     """The row and the given are read as this word, and the plan is the expected one."""
     row, given_, now = case(*pair)
-    assert pair[1] is signal(row, given_, now)
-    assert EXPECTED[pair] == summary(step(row, given_, now))
+    reading = READINGS.get(pair[1], CERTAIN)
+    assert pair[1] is signal(row, given_, now, reading)
+    assert EXPECTED[pair] == summary(step(row, given_, now, reading))
 
 
 # --- single moves, in detail --------------------------------------------------------------------

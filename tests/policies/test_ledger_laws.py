@@ -16,6 +16,7 @@ from fencepost_policies.plan import (
     Notice,
     Outcome,
     Plan,
+    Reading,
     Renewing,
     Settlement,
     Start,
@@ -125,6 +126,7 @@ def arrivals() -> st.SearchStrategy[Arrived]:
 
 
 renewals = st.builds(Renewing, claims, st.just(LEASE))
+readings = st.builds(Reading, fresh=st.booleans(), stood_ms=st.sampled_from([0, 5, 1_000]))
 givens = st.one_of(
     arrivals(),
     st.builds(
@@ -149,11 +151,39 @@ givens = st.one_of(
 
 
 @ANY
-@given(rows(), givens, times)
-def test_step_is_total(row: Row | None, given_: Given, now: int) -> None:
+@given(rows(), givens, times, readings)
+def test_step_is_total(row: Row | None, given_: Given, now: int, reading: Reading) -> None:
     """Every row meets every given in a pair that the table has: there is no unplanned moment."""
-    assert (row.state if row is not None else None, signal(row, given_, now)) in TABLE
-    step(row, given_, now)
+    assert (row.state if row is not None else None, signal(row, given_, now, reading)) in TABLE
+    step(row, given_, now, reading)
+
+
+@ANY
+@given(rows(), givens, times, readings)
+def test_a_doubtful_clock_only_delays(
+    row: Row | None, given_: Given, now: int, reading: Reading
+) -> None:
+    """A plan is the one of a certain clock, or it reads the clock, or it waits, and no more."""
+    plan = step(row, given_, now, reading)
+    if plan == step(row, given_, now):
+        return
+    waits = Plan(settle=Settlement.LATER, delay_ms=plan.delay_ms)
+    assert plan == (waits if reading.fresh else Plan(read_clock=True))
+
+
+@ANY
+@given(rows((*RUNNING, State.IN_DOUBT)), givens, times)
+def test_nothing_of_another_worker_is_ended_by_a_clock_that_was_not_read(
+    row: Row | None, given_: Given, now: int
+) -> None:
+    """Whoever did not write the claim takes no step that its owner would have to undo."""
+    assert row is not None
+    if isinstance(given_, Finished | AtBarrier | Renewing | Verified):
+        return
+    plan = step(row, given_, now, Reading(fresh=False, stood_ms=1 << 62))
+    assert not plan.run and not plan.verify
+    if plan.write is not None and row.state in RUNNING:
+        assert plan.write.state is State.CONFLICT
 
 
 @ANY

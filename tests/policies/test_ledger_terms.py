@@ -416,7 +416,7 @@ def test_a_keyed_effect_asks_its_checker_when_the_receiver_forgets() -> None:
 def test_a_checker_says_that_it_happened() -> None:
     """The row is applied, and says who said so."""
     row = after((arrived(CHECKED), T))
-    plan = step(row, checked(True), T + 5)
+    plan = step(row, checked(True), T + LEASE)
     assert plan.write is not None and plan.settle is Settlement.ACK
     assert (State.APPLIED, CHECKER) == (plan.write.state, plan.write.actor)
 
@@ -441,11 +441,21 @@ def test_a_checkers_no_is_bounded_by_attempts(attempts_max: int) -> None:
     row = after((arrived(terms), T))
     for attempt in range(1, attempts_max + 1):
         assert attempt == row.attempt
-        plan = step(row, checked(False, terms, row.claim), T)
+        plan = step(row, checked(False, terms, row.claim), row.lease_until_ms)
         assert plan.run is (attempt < attempts_max)
         assert plan.write is not None
         row = plan.write
     assert (State.REJECTED, (Notice.BURY,)) == (row.state, plan.publish)
+
+
+@pytest.mark.parametrize("happened", [True, False, None])
+def test_a_checker_that_was_asked_about_an_attempt_that_lives_is_not_heard(
+    happened: bool | None,
+) -> None:
+    """Its owner renewed the lease while the checker looked: the attempt goes on."""
+    row = after((arrived(CHECKED), T))
+    plan = step(row, checked(happened), T + LEASE - 1)
+    assert Plan(settle=Settlement.LATER, delay_ms=1) == plan
 
 
 @pytest.mark.parametrize("error", ["", "no route to the shop"])
@@ -453,7 +463,7 @@ def test_a_checker_that_cannot_say_leaves_it_to_a_person(error: str) -> None:
     """The question says why, if the checker did."""
     row = after((arrived(CHECKED), T))
     given = msgspec.structs.replace(checked(None), error=error)
-    plan = step(row, given, T + 5)
+    plan = step(row, given, T + LEASE)
     assert (state_of(plan), plan.publish, plan.settle) == (
         State.IN_DOUBT, (Notice.ASK_DOUBT,), Settlement.ACK,
     )  # fmt: skip
@@ -531,3 +541,11 @@ def test_the_last_attempt_is_buried_and_not_parked() -> None:
     row = after((arrived(terms), T))
     plan = step(row, told(Outcome.NOT_APPLIED, terms, retry_ms=10**9), T)
     assert (State.REJECTED, (Notice.BURY,)) == (state_of(plan), plan.publish)
+
+
+def test_a_lease_that_is_further_off_than_one_lasts_is_looked_at_again_soon() -> None:
+    """The broker's clock was set back, and the owner of the lease will write it anew."""
+    row = after((arrived(), T))
+    for now, delay in ((T, LEASE), (T + 1, LEASE - 1), (T - 3_600_000, LEASE)):
+        plan = step(row, arrived(claim="c2"), now)
+        assert (Settlement.LATER, delay) == (plan.settle, plan.delay_ms)

@@ -4,6 +4,7 @@ Each scenario is played with its rule, and nothing is wrong; then without it, un
 that the rule is there for is broken.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 from fencepost.bridge.approach import merged
 from fencepost.bridge.attempt import Arrival
 from fencepost.desk.book import Book
-from fencepost.pool.run import Attempts
+from fencepost.pool.clock import BrokerClock
+from fencepost.pool.run import Attempts, Leave
 from fencepost.pool.work import Work
 from fencepost.testing.simulator.plan import Plan, draw_first_floor
 from fencepost.testing.simulator.run import run_plan
@@ -25,14 +27,17 @@ from fencepost.testing.simulator.scenarios import (
     keyless_and_late,
     late_claims,
     leaky_joins,
+    set_broker_clocks,
+    set_clocks,
     short_windows,
     wide_joins,
 )
+from fencepost.testing.simulator.world import SimulatedWorld
 from fencepost_policies.cover import Covered, join_gap
 from fencepost_policies.dialects.plain import Dialect
 from fencepost_policies.ledger import TABLE, Signal
 from fencepost_policies.lineage import Turn, turn
-from fencepost_policies.plan import Given, Settlement
+from fencepost_policies.plan import CERTAIN, Given, Reading, Settlement, Terms
 from fencepost_policies.plan import Plan as RowPlan
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.question import Question, Ruling
@@ -68,6 +73,8 @@ def first_violation(plans: Iterable[Plan], invariant: str = "") -> str:
         wide_joins,
         disordered,
         haste,
+        set_clocks,
+        set_broker_clocks,
     ],
 )
 def test_a_scenario_is_sound(scenario: Callable[[int], Plan]) -> None:
@@ -109,12 +116,45 @@ def test_a_start_behind_the_lease_is_found_out(monkeypatch: pytest.MonkeyPatch) 
 
     in_time = Attempts.run
 
-    async def run_anyway(attempts: Attempts, work: Work, row: Row, *more: Any) -> Any:
-        late = msgspec.structs.replace(row, lease_until_ms=NEVER_MS)
-        return await in_time(attempts, work, late, *more)
+    async def run_anyway(
+        attempts: Attempts,
+        work: Work,
+        row: Row,
+        revision: int,
+        over_ms: int,
+        terms: Terms,
+        leave: Leave,
+    ) -> Any:
+        return await in_time(attempts, work, row, revision, NEVER_MS, terms, leave)
 
     monkeypatch.setattr(Attempts, "run", run_anyway)
     assert first_violation(map(late_claims, range(ABLATION_SEEDS)), "I1")
+
+
+def test_a_lease_that_goes_by_the_wall_clock_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sets the clock of a worker would end the leases of the others, or its own."""
+
+    def wall_s(world: SimulatedWorld) -> float:
+        return asyncio.get_running_loop().time() + world.skew_ms / 1000
+
+    def certain(clock: BrokerClock, *, fresh: bool) -> Reading:
+        return CERTAIN
+
+    monkeypatch.setattr(SimulatedWorld, "monotonic_s", wall_s)
+    monkeypatch.setattr(BrokerClock, "reading", certain)
+    assert first_violation(map(set_clocks, range(ABLATION_SEEDS)), "I1")
+
+
+def test_a_broker_that_is_believed_about_leases_of_another_clock_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where a cluster elects a node whose clock is ahead, leases seem to be over that are not."""
+
+    def at_once(clock: BrokerClock, *, fresh: bool) -> Reading:
+        return Reading(fresh, CERTAIN.stood_ms)
+
+    monkeypatch.setattr(BrokerClock, "reading", at_once)
+    assert first_violation(map(set_broker_clocks, range(ABLATION_SEEDS)), "I1")
 
 
 def test_an_early_word_that_nothing_happened_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

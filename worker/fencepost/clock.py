@@ -20,8 +20,14 @@ def wall_ms() -> int:
     return time.time_ns() // NS_PER_MS
 
 
+_STEADY = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+"""A clock that nobody sets, and that goes on while the machine is suspended: on Linux the one that
+`time.monotonic` reads stands still meanwhile, elsewhere it goes on."""
+
+
 def monotonic_s() -> float:
-    return time.monotonic()
+    """Return the seconds since some moment, those included in which this machine was suspended."""
+    return time.monotonic() if _STEADY is None else time.clock_gettime(_STEADY)
 
 
 @lru_cache(maxsize=1)

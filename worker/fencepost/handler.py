@@ -16,6 +16,7 @@ import msgspec.inspect
 
 from fencepost.emitting import Emitter, Kept, checked_emission
 from fencepost.errors import UsageError
+from fencepost.foreign_text import error_text, fit
 from fencepost_policies.gaps import GAP
 from fencepost_policies.pointer import check_pointer
 from fencepost_schemas.event import ClassifiedEvent
@@ -293,7 +294,11 @@ def _decoder(payload_type: Any, shown: str) -> Callable[[bytes], object]:
         try:
             return decoder.decode(payload)
         except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-            raise Undecodable(f"the payload is not what {shown} takes: {error}") from None
+            raise Undecodable(f"the payload is not what {shown} takes: {fit(error)}") from None
+        except MemoryError:
+            raise
+        except BaseException as error:  # whatever the user's own type raises while it is made
+            raise Undecodable(f"the payload of {shown}: {error_text(error)}") from None
 
     return decode
 

@@ -8,13 +8,24 @@ from typing import Protocol
 import msgspec
 
 from fencepost.settings import Source
+from fencepost_policies.drift import Drift
 from fencepost_policies.retry import WaitBounds
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.row import Row
 from fencepost_schemas.sse import Frame
 
-
 # --- the broker ---------------------------------------------------------------------------------
+_DISK = "; where the broker's disk was full, free some of it and restart the broker"
+_ADVICE = {
+    10023: _DISK,
+    10047: "; raise the storage of the broker's account, or free some of it",
+    10077: _DISK,
+    10176: _DISK,
+}
+"""What to do about a refusal, by the broker's number. A stream that met a full disk takes nothing
+more before the broker is restarted, and says no more than that its batch is incomplete."""
+
+
 class Message(msgspec.Struct, frozen=True, gc=False):
     """What is to be stored; `expect` is the sequence that its subject must stand at."""
 
@@ -53,6 +64,11 @@ class NotStored(msgspec.Struct, frozen=True, gc=False):
         return self.error in (10176, 10210)
 
     @property
+    def advice(self) -> str:
+        """What to do about it, "" where the broker's own words say so."""
+        return _ADVICE.get(self.error, "")
+
+    @property
     def taken(self) -> bool:
         """True where the stream keeps the first message of a subject, and has one.
 
@@ -83,10 +99,35 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     again: bool = False
 
 
+class StreamState(msgspec.Struct, frozen=True):
+    """A stream at one moment of the broker's: when it was made, its last sequence, and how old its
+    messages may become (0: they stay)."""
+
+    made: str
+    last: int
+    now_ms: int
+    age_ms: int
+
+
+class ConsumerState(msgspec.Struct, frozen=True):
+    """All up to `floor` is acked. `idle` says that nothing waits and nothing is unacked, as far as
+    the broker has counted: what has just been stored may be missing from that."""
+
+    floor: int
+    idle: bool
+
+
+class Stood(msgspec.Struct, frozen=True):
+    """Where a message stands, and when it was stored."""
+
+    sequence: int
+    stored_ms: int
+
+
 class ConsumerPlan(msgspec.Struct, frozen=True):
     """A durable pull consumer. The ledger counts attempts, so the broker never gives up.
 
-    `from_now` holds for one that is made: it passes over what was there before.
+    `behind` holds for one that is made: it passes over what is up to this sequence.
     """
 
     stream: str
@@ -95,7 +136,7 @@ class ConsumerPlan(msgspec.Struct, frozen=True):
     ack_wait_s: float
     pending_max: int
     replicas: int = 1
-    from_now: bool = False
+    behind: int = 0
 
 
 class Pull(Protocol):
@@ -146,7 +187,21 @@ class Broker(Protocol):
     async def clock_ms(self, stream: str) -> int:
         """Return the broker's clock."""
 
+    async def stream_state(self, stream: str) -> StreamState: ...
+
+    async def consumer_state(self, stream: str, consumer: str) -> ConsumerState | None:
+        """Return how far a consumer is, None where it is not there."""
+
+    async def first_behind(self, stream: str, subject: str, sequence: int) -> Stood | None:
+        """Return the first message that a filter takes behind a sequence."""
+
+    async def held(self, stream: str, subject: str) -> int:
+        """Return how many messages a filter takes."""
+
     async def ensure_consumer(self, plan: ConsumerPlan) -> None: ...
+
+    async def drifts(self) -> list[Drift]:
+        """Return where the broker's streams are not as `fencepost init` makes them."""
 
     def puller(self, stream: str, consumer: str, take: Callable[[Delivery], None]) -> Pull: ...
 
@@ -244,7 +299,8 @@ class World(Protocol):
     def wall_ms(self) -> int:
         """Return this machine's clock in milliseconds since 1970."""
 
-    def monotonic_s(self) -> float: ...
+    def monotonic_s(self) -> float:
+        """Return a clock that nobody sets, and that goes on while this machine is suspended."""
 
     def random_name(self, chars: int) -> str:
         """Return that many random lower-case base32 characters."""
@@ -289,6 +345,12 @@ class Ledger(Protocol):
 
     async def identity(self) -> str | None:
         """Return the ledger's identity, None where init has not made one."""
+
+    async def confirm(self) -> None:
+        """Return once the ledger is known to be the same one as at first, since the last start.
+
+        Raises LedgerDiffers where it is not: then nothing may run.
+        """
 
     async def run(self) -> None:
         """Do what writes need to have done beside them, for ever."""

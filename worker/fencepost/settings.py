@@ -22,6 +22,8 @@ from fencepost_schemas.limits import EVENT_BYTES_MAX, LINE_BYTES_MAX
 from fencepost_schemas.subject import is_app_source, slug
 
 DURATION_S_MAX = 30 * 24 * 3600
+CLOCK_READING_S_MAX = 10.0
+"""A worker goes by one reading of the broker's clock for a third of a lease, and no longer."""
 Role = Literal["init", "bridge", "worker", "desk"]
 
 
@@ -78,6 +80,8 @@ class Broker(Login, frozen=True, forbid_unknown_fields=True, kw_only=True):
     events_age_s: int = 7 * 24 * 3600
     connect_s: float = 5.0
     reply_s: float = 5.0
+    start_wait_s: float = 30.0
+    """How long bridge and worker wait at their start for a broker that is away, or that elects."""
     roles: dict[Role, Login] = {}
 
     def __post_init__(self) -> None:
@@ -87,6 +91,8 @@ class Broker(Login, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if self.events_age_s < 60:
             raise ValueError("broker.events_age_s must be at least 60")
         _check_above_zero("broker", connect_s=self.connect_s, reply_s=self.reply_s)
+        if not 0 <= self.start_wait_s <= DURATION_S_MAX:
+            raise ValueError(f"broker.start_wait_s must be between 0 and {DURATION_S_MAX}")
 
 
 class Bridge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -204,6 +210,11 @@ class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def renewal_s(self) -> float:
         """How often a lease is renewed, 0 for never."""
         return self.lease_s / 3 if self.renew_s is None else self.renew_s
+
+    @property
+    def reading_s(self) -> float:
+        """How long one reading of the broker's clock is gone by, at most."""
+        return min(self.lease_s / 3, CLOCK_READING_S_MAX)
 
     @property
     def cancel_before_s(self) -> float:

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from fencepost.bridge.faults import told_of
+from fencepost.bridge.faults import stack_of, told_of
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost_policies.dialects.described import Dialect as Described
 from fencepost_policies.dialects.places import Reading
@@ -95,3 +95,14 @@ def test_a_fault_that_passed_through_no_dialect_is_not_laid_on_one(dialect: obje
     assert told.startswith("ValueError was raised in ordinal_of, ")
     assert told.endswith(", or report it")
     assert SECRET not in told
+
+
+def test_a_fault_in_a_file_whose_name_is_not_utf_8_is_told() -> None:
+    """It goes into the roster, which is stored."""
+    scope: dict[str, Any] = {}
+    exec(compile("def slip(): raise KeyError('x')", "/apps/caf\udce9.py", "exec"), scope)
+    with pytest.raises(KeyError) as caught:
+        scope["slip"]()
+    for told in (told_of(caught.value, Plain()), stack_of(caught.value)):
+        assert "caf\\udce9.py" in told
+        told.encode()

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from fencepost.broker.embedded import EmbeddedBroker
+from fencepost_schemas.subject import EVENTS
 from fencepost_schemas.verdict import Gap
 from kit.house import house
+from kit.loss import lose
 from kit.orders import IN_DATA, OPAQUE, RESET, TOKENS, TWO, kind, live, orders, see, shelf
 from kit.source import End, Reply, ScriptedSource, sse, stream
 from kit.wait import until
@@ -248,8 +250,7 @@ async def test_a_missing_cursor_is_never_a_beginning(broker: EmbeddedBroker) -> 
     """The cursor is gone and the records are there: neither bridge nor init begins anew."""
     async with ScriptedSource(TWO) as source, house(broker, orders(source.url)) as home:
         await home.init()
-        purge = {"filter": home.subjects.cursor("orders")}
-        await home.connection.api("STREAM.PURGE.FENCEPOST_EVENTS", purge)
+        await lose(home.connection, EVENTS, home.subjects.cursor("orders"))
         async with home.bridge() as running:
             await until(running.done, "the bridge's end")
             assert "its cursor is gone" in str(running.exception())
@@ -266,8 +267,7 @@ async def test_a_cursor_that_vanishes_stops_the_bridge_by_its_name(
         await home.init()
         async with home.bridge() as running:
             await see(home, 3)
-            purge = {"filter": home.subjects.cursor("orders")}
-            await home.connection.api("STREAM.PURGE.FENCEPOST_EVENTS", purge)
+            await lose(home.connection, EVENTS, home.subjects.cursor("orders"))
             source.cut()
             await until(running.done, "the bridge's end")
             assert "its cursor is gone" in str(running.exception())

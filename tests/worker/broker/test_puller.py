@@ -2,19 +2,21 @@
 
 import asyncio
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from nats.aio.msg import Msg
 
 from fencepost.broker.connection import Connection
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.broker.jetstream import connect
 from fencepost.broker.puller import Puller
 from fencepost.broker.topology import ensure_consumer
-from fencepost.errors import Denied
+from fencepost.errors import Denied, NotFine, Unanswered, Unreachable
 from fencepost.ports import ConsumerPlan, Delivery, Message
 from fencepost.settings import Broker, Login
 from kit.users import users
@@ -129,15 +131,27 @@ async def test_nothing_is_asked_while_the_broker_is_away(broker: EmbeddedBroker)
         assert ["a"] == here.came
 
 
+async def test_a_broker_is_not_silent_because_nobody_listened(broker: EmbeddedBroker) -> None:
+    """The loop stood still, and the heartbeats lie in the socket: no second request is made."""
+    async with scene(broker) as here:
+        await here.puller.want(2)
+        time.sleep(0.5)  # noqa: ASYNC251 - a loop that stands still is what is tested
+        await here.puller.want(1)
+        assert 2 == here.puller.outstanding
+
+
 async def test_a_silent_broker_is_asked_anew(broker: EmbeddedBroker) -> None:
     """No heartbeat for three times its interval: the request is given up, and made again."""
     async with scene(broker) as here:
         await here.puller.want(2)
         assert broker.process is not None
         broker.process.send_signal(signal.SIGSTOP)
-        await asyncio.sleep(0.35)  # the silence that is to be noticed
-        await here.puller.want(1)
-        assert 1 == here.puller.outstanding
+
+        async def asked_anew() -> bool:
+            await here.puller.want(1)
+            return here.puller.outstanding == 1
+
+        await until(asked_anew, "the silence to be noticed")
         broker.process.send_signal(signal.SIGCONT)
         await here.put("a")
         await until(lambda: here.came == ["a"], "the message")
@@ -149,7 +163,7 @@ async def test_a_consumer_that_is_deleted(broker: EmbeddedBroker) -> None:
         await here.puller.want(2)
         await until(lambda: _waits(here), "the request at the broker")
         await here.connection.api("CONSUMER.DELETE.S.c")
-        await until(here.puller.gone.is_set, "the news")
+        await until(lambda: _is_gone(here), "the news")
         assert 0 == here.puller.outstanding
 
 
@@ -157,8 +171,60 @@ async def test_a_consumer_that_was_never_there(broker: EmbeddedBroker) -> None:
     """The first request has no answer but "nobody here", and that is enough."""
     async with scene(broker) as here:
         await here.connection.api("CONSUMER.DELETE.S.c")
+        await until(lambda: _is_gone(here), "the news")
+
+
+@pytest.mark.parametrize("said", [{"Status": "503"}, {"Status": "409", "Description": "deleted"}])
+async def test_a_consumer_that_only_seems_to_be_gone(
+    broker: EmbeddedBroker, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody answers for it while a cluster elects, and the question what it is goes unanswered."""
+    async with scene(broker) as here:
         await here.puller.want(2)
-        await until(here.puller.gone.is_set, "the news")
+        await here.puller._told(_word(here, said))
+        unanswered = [Unanswered("nobody yet"), Unreachable("no leader")]
+        api = here.connection.api
+
+        async def elects(name: str, request: Any = None) -> dict[str, Any]:
+            if unanswered:
+                raise unanswered.pop()
+            return await api(name, request)
+
+        monkeypatch.setattr(here.connection, "api", elects)
+        for _ in range(2):
+            await here.puller.want(2)
+            assert 0 == here.puller.outstanding
+        await here.puller.want(2)
+        assert 2 == here.puller.outstanding and not here.puller.gone.is_set()
+        await here.put("a")
+        await until(lambda: here.came == ["a"], "the message")
+
+
+async def test_a_stream_that_is_gone(broker: EmbeddedBroker) -> None:
+    """Nobody but `fencepost init` makes it again."""
+    async with scene(broker) as here:
+        await here.puller.want(2)
+        await until(lambda: _waits(here), "the request at the broker")
+        await here.connection.api("STREAM.DELETE.S")
+
+        async def told() -> bool:
+            try:
+                await here.puller.want(2)
+            except NotFine as error:
+                return "run `fencepost init`" in str(error)
+            return False
+
+        await until(told, "the news")
+
+
+def _word(here: Scene, headers: dict[str, str]) -> Msg:
+    subject = f"{here.puller._inbox}.{here.puller._generation}"
+    return Msg(here.connection.client, subject, headers=headers)
+
+
+async def _is_gone(here: Scene) -> bool:
+    await here.puller.want(2)
+    return here.puller.gone.is_set()
 
 
 async def _waits(here: Scene) -> bool:

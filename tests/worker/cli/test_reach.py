@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from kit.house import house
 from kit.orders import TOKENS, orders, see
 from kit.source import End, Reply, ScriptedSource, sse, stream
 from kit.users import users
+from kit.wait import until
 
 ADMIN = {"user": "admin", "password": "pw"}
 ROLE = {"user": "role", "password": "pw"}
@@ -37,13 +39,43 @@ async def _each(folder: Path) -> dict[str, Ran]:
 
 async def test_no_broker(tmp_path: Path) -> None:
     """Its address is told, and how to name another."""
-    server, hasty = "nats://127.0.0.1:9", {"connect_s": 0.3}
+    server, hasty = "nats://127.0.0.1:9", {"connect_s": 0.3, "start_wait_s": 0}
     sources = orders("http://127.0.0.1:9/x")
     configure(tmp_path, server, sources, broker=hasty, **_shop(tmp_path))
     for ran in (await _each(tmp_path)).values():
         assert 3 == ran.code
         assert ran.complaint.startswith("no broker answers at nats://127.0.0.1:9 (")
         assert ran.complaint.endswith("start one, or name it with --server")
+
+
+@pytest.mark.parametrize("role", ["bridge", "worker"])
+async def test_a_broker_that_comes_later(role: str, tmp_path: Path) -> None:
+    """Bridge and worker wait for it, tell so once, and begin; SIGTERM then ends them in peace."""
+    server = EmbeddedBroker(tmp_path / "broker")
+    async with server, house(server, orders("http://127.0.0.1:9/x")) as home:
+        await home.init()
+        url = server.url
+        await server.kill()
+        configure(tmp_path, url, orders("http://127.0.0.1:9/x"), **_shop(tmp_path))
+        async with started(role, folder=tmp_path) as command:
+            await until(lambda: "waiting for the broker" in command.err, "it to wait")
+            await server.start()
+            begun = "1 handlers" if role == "worker" else "orders: "
+            await until(lambda: begun in command.err, "it to begin")
+            command.signal(signal.SIGTERM)
+            ran = await command.ended()
+    assert 0 == ran.code and 1 == ran.err.count("waiting for the broker")
+
+
+@pytest.mark.parametrize("role", ["bridge", "worker"])
+async def test_who_waits_for_a_broker_can_be_told_to_stop(role: str, tmp_path: Path) -> None:
+    """There is nothing to finish, so it ends with 0."""
+    server, patient = "nats://127.0.0.1:9", {"connect_s": 0.3, "start_wait_s": 600}
+    configure(tmp_path, server, orders("http://127.0.0.1:9/x"), broker=patient, **_shop(tmp_path))
+    async with started(role, folder=tmp_path) as command:
+        await until(lambda: "waiting for the broker" in command.err, "it to wait")
+        command.signal(signal.SIGTERM)
+        assert 0 == (await command.ended()).code
 
 
 async def test_wrong_credentials(tmp_path: Path) -> None:

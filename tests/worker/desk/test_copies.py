@@ -12,7 +12,7 @@ from fencepost.errors import LedgerDiffers, NotFine, UsageError
 from fencepost.ledgers.kv import read_identity
 from fencepost.ports import Message, NotStored, Stored
 from fencepost_schemas.row import State
-from fencepost_schemas.subject import LEDGER
+from fencepost_schemas.subject import EVENTS, LEDGER
 from kit.house import House, house
 from kit.orders import orders
 from kit.pool import SOURCE, Runs, app_with, event, publish, settle, states, working
@@ -138,7 +138,7 @@ async def test_another_ledger_is_refused(broker: EmbeddedBroker) -> None:
         assert 1 == len(await standing(home))
     async with house(broker, SOURCE) as home:
         await home.connection.api(f"STREAM.DELETE.{LEDGER}")
-        await home.connection.api("STREAM.PURGE.FENCEPOST_EVENTS")
+        await home.connection.api(f"STREAM.DELETE.{EVENTS}")
         mine = (await home.init()).ledger
         with pytest.raises(NotFine, match=f"{mine}, and orders began with it"):
             await put_back(home, lines)

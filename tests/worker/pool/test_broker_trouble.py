@@ -4,16 +4,18 @@ What holds for each effect is in test_hard_days.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from fencepost import Context
+from fencepost import Context, Fencepost
 from fencepost.broker.embedded import EmbeddedBroker
-from fencepost.errors import LedgerDiffers
+from fencepost.errors import LedgerDiffers, NotFine
 from fencepost_schemas.question import QuestionKind
 from fencepost_schemas.row import State
-from fencepost_schemas.subject import EVENTS, LEDGER
+from fencepost_schemas.subject import EVENTS, LEDGER, QUESTIONS
 from kit.house import House, house
+from kit.loss import lose
 from kit.pool import (
     SHORT,
     SOURCE,
@@ -218,3 +220,71 @@ async def test_a_ledger_that_is_another_one_after_a_break_stops_the_worker(
             await asyncio.wait([worker], timeout=20)
             with pytest.raises(LedgerDiffers):
                 worker.result()
+
+
+async def lose_the_identity(home: House) -> None:
+    """Do what a limit does that forgets the oldest row first, which is the identity."""
+    await lose(home.connection, LEDGER, home.subjects.ledger_identity())
+
+
+async def make_the_ledger_again(home: House) -> None:
+    await home.connection.api(f"STREAM.DELETE.{LEDGER}")
+    with pytest.raises(LedgerDiffers):
+        await home.init()
+
+
+@pytest.mark.parametrize("trouble", [lose_the_identity, make_the_ledger_again])
+@pytest.mark.parametrize("barrier", [False, True], ids=["once", "barrier"])
+async def test_a_ledger_that_is_exchanged_under_a_worker_stops_it_at_its_next_start(
+    broker: EmbeddedBroker, trouble: Callable[[House], Awaitable[None]], barrier: bool
+) -> None:
+    """No handler begins by a ledger that does not know what was applied, whoever made it so.
+
+    What runs at that moment comes to its end. The worker's connection is never lost.
+    """
+    began, go, done = asyncio.Event(), asyncio.Event(), []
+    app = Fencepost("shop")
+
+    @app.on("task", name="charge", barrier=barrier)
+    async def charge(payload: bytes, ctx: Context) -> None:
+        async with ctx.effect():
+            began.set()
+            await go.wait()
+            done.append(payload.decode())
+
+    async with house(broker, SOURCE) as home:
+        await home.init()
+        async with home.worker(app) as worker:
+            await publish(home, event("a", "1"))
+            await began.wait()
+            await trouble(home)
+            await publish(home, event("b", "2"))
+            go.set()
+            await asyncio.wait([worker], timeout=20)
+            with pytest.raises(LedgerDiffers):
+                worker.result()
+    assert ['{"k":"a"}'] == done
+
+
+@pytest.mark.parametrize("limit", ["max_bytes", "max_msgs"])
+async def test_a_worker_does_not_begin_on_a_ledger_that_forgets(
+    broker: EmbeddedBroker, limit: str
+) -> None:
+    """Nor does it where the questions do; `init` sets it right."""
+    async with house(broker, SOURCE) as home:
+        for name in (LEDGER, QUESTIONS):
+            await home.init()
+            config = (await home.connection.api(f"STREAM.INFO.{name}"))["config"]
+            forgets = {**config, "discard": "old", limit: 100_000}
+            assert "error" not in await home.connection.api(f"STREAM.UPDATE.{name}", forgets)
+            async with home.worker(app_with(Runs())) as worker:
+                await asyncio.wait([worker], timeout=20)
+                with pytest.raises(NotFine, match=f"stream {name}: discard .*fencepost init"):
+                    worker.result()
+            mended = (await home.init()).streams_mended
+            assert [True, True] == [f"stream {name}: " in one for one in mended]
+        runs = Runs()
+        async with working(home, app_with(runs)):
+            await publish(home, event("a"))
+            await settle(home)
+    assert 1 == runs.most

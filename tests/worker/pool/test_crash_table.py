@@ -23,12 +23,16 @@ from kit.house import House, make_settings
 from kit.lives import EFFECTS, Life
 from kit.pool import SECOND, SHORT, SOURCE, CrashAt, held
 from kit.wait import until
-from kit.wires import AckLost, AtWrite, LedgerAway, Wire
+from kit.wires import AckLost, AtWrite, BrokerClockSet, LedgerAway, Wall, Wire
 
 SEEDS = 5
 SKEW_MS = 600_000
 NARROW = {**SHORT, "slots": 1}
 """A worker that has an event does not ask for another one, so another one gets it again."""
+HOUR_MS = 3_600_000
+AGAIN = 5
+"""Given so often, with a renewal of the lease in between, an event has outlived several leases."""
+RENEWED = {"slots": 1, "handler_timeout_s": 20.0, "lease_s": 1.5, "ack_wait_s": 25.0}
 PATIENT = {"slots": 1, "handler_timeout_s": 20.0, "lease_s": 25.0, "ack_wait_s": 30.0}
 
 
@@ -117,11 +121,28 @@ async def loses_its_ack(life: Life) -> None:
     assert 2 == len([one for one in wire.deliveries if one.payload == life.payload])
 
 
-def comes_again_while_it_runs(skew_ms: int = 0) -> Callable[[Life], Awaitable[None]]:
-    """The broker hands it to the other worker, too, which finds that somebody is at it."""
+Meanwhile = Callable[[Life, Wall, Wall, Wire], Awaitable[None]]
+"""What happens once a handler runs: its worker's clock, the other's, and the other's wire."""
+
+
+async def nothing_happens(life: Life, has: Wall, other: Wall, wire: Wire) -> None:
+    """Neither clock is set."""
+
+
+def comes_again_while_it_runs(
+    skew_ms: int = 0,
+    meanwhile: Meanwhile = nothing_happens,
+    wires: Callable[[], tuple[Wire, Wire]] = lambda: (Wire(), Wire()),
+    times: int = 1,
+) -> Callable[[Life], Awaitable[None]]:
+    """The broker hands it to the other worker, too, which finds that somebody is at it.
+
+    It is handed on so many times, and between two of them its lease is renewed.
+    """
 
     async def play(life: Life) -> None:
-        go, wires = asyncio.Event(), [Wire(), Wire()]
+        go, both = asyncio.Event(), wires()
+        walls = (Wall(-skew_ms), Wall(skew_ms))
 
         async def slow(ctx: Context) -> None:
             await go.wait()
@@ -129,22 +150,74 @@ def comes_again_while_it_runs(skew_ms: int = 0) -> Callable[[Life], Awaitable[No
         def came(wire: Wire) -> list[Any]:
             return [one for one in wire.deliveries if one.payload == life.payload]
 
-        def put_off(wire: Wire) -> bool:
+        def put_off(wire: Wire) -> int:
             words = [word for one, word in wire.words if one.payload == life.payload]
-            return any(word.startswith(b"-NAK") for word in words)
+            return len([word for word in words if word.startswith(b"-NAK")])
 
         life.before = slow
         async with (
-            life.worker(wire=wires[0], skew_ms=-skew_ms),
-            life.worker(wire=wires[1], skew_ms=skew_ms),
+            life.worker(wire=both[0], wall=walls[0]),
+            life.worker(wire=both[1], wall=walls[1]),
         ):
             await life.comes()
             await life.begun.wait()
-            has, other = sorted(wires, key=lambda wire: not came(wire))
-            await has.inner.settle(came(has)[0], b"-NAK")
-            await until(lambda: put_off(other), "the other worker to put it off")
+            has, other = (0, 1) if came(both[0]) else (1, 0)
+            await meanwhile(life, walls[has], walls[other], both[other])
+            for time in range(times):
+                await both[has].inner.settle(came(both[has])[0], b"-NAK")
+                await until(lambda: put_off(both[other]) > time, "the other worker to put it off")  # noqa: B023
+                if time + 1 < times:
+                    await renewed(life)
             go.set()
             await life.rests()
+
+    return play
+
+
+async def renewed(life: Life) -> None:
+    """Return once the lease of its attempt has been renewed."""
+    lease_until_ms = (await life.row()).lease_until_ms
+
+    async def moved() -> bool:
+        return (await life.row()).lease_until_ms != lease_until_ms
+
+    await until(moved, "its lease to be renewed")
+
+
+def clock_is_set(*, has_ms: int = 0, other_ms: int = 0) -> Callable[[Life], Awaitable[None]]:
+    """The wall clocks of the two workers are set; the checker says what there is to see."""
+
+    async def set_clocks(life: Life, has: Wall, other: Wall, wire: Wire) -> None:
+        has.ahead_ms += has_ms
+        other.ahead_ms += other_ms
+
+    async def play(life: Life) -> None:
+        life.checker = lambda: bool(life.receiver.keys)
+        await comes_again_while_it_runs(meanwhile=set_clocks)(life)
+        assert 1 == life.most_at_once and 0 == life.checked
+
+    return play
+
+
+def broker_clock_is_set(by_ms: int) -> Callable[[Life], Awaitable[None]]:
+    """The broker's clock steps, and both workers see it; the checker says what there is to see."""
+
+    async def play(life: Life) -> None:
+        broker = Wall()
+
+        async def set_clock(life: Life, has: Wall, other: Wall, wire: Wire) -> None:
+            assert isinstance(wire, BrokerClockSet)
+            broker.ahead_ms += by_ms
+            seen = wire.readings
+            await until(lambda: wire.readings > seen, "the other worker to see it")
+
+        life.checker = lambda: bool(life.receiver.keys)
+        await comes_again_while_it_runs(
+            meanwhile=set_clock,
+            wires=lambda: (BrokerClockSet(broker), BrokerClockSet(broker)),
+            times=AGAIN,
+        )(life)
+        assert 1 == life.most_at_once and 0 == life.checked
 
     return play
 
@@ -199,11 +272,11 @@ def clocks_differ(skew_ms: int) -> Callable[[Life], Awaitable[None]]:
     async def play(life: Life) -> None:
         wire = Wire()
         await life.comes()
-        await life.is_cut_short(reached=CrashAt("ran"), wire=wire, skew_ms=-skew_ms)
+        await life.is_cut_short(reached=CrashAt("ran"), wire=wire, wall=Wall(-skew_ms))
         lease_until_ms = (await life.row()).lease_until_ms
         [delivery] = [one for one in wire.deliveries if one.payload == life.payload]
         await life.home.connection.settle(delivery, b"-NAK")
-        await life.goes_on(skew_ms=skew_ms)
+        await life.goes_on(wall=Wall(skew_ms))
         assert await life.home.connection.clock_ms(LEDGER) >= lease_until_ms
 
     return play
@@ -285,6 +358,18 @@ TABLE = [
          "in_doubt 1/1 | in_doubt 1/1 | applied 2/1  | applied 2/2"),
     Line("is given to a clock ten minutes off while it runs", comes_again_while_it_runs(SKEW_MS),
          "applied 1/1  | applied 1/1  | applied 1/1  | applied 1/1", PATIENT),
+    Line("runs where the clock is set an hour forward", clock_is_set(has_ms=HOUR_MS),
+         "applied 1/1  | applied 1/1  | applied 1/1  | applied 1/1", PATIENT),
+    Line("runs where the clock is set an hour back", clock_is_set(has_ms=-HOUR_MS),
+         "applied 1/1  | applied 1/1  | applied 1/1  | applied 1/1", PATIENT),
+    Line("is given to one whose clock is set a minute forward", clock_is_set(other_ms=61_000),
+         "applied 1/1  | applied 1/1  | applied 1/1  | applied 1/1", PATIENT),
+    Line("is given to one whose clock is set an hour forward", clock_is_set(other_ms=HOUR_MS),
+         "applied 1/1  | applied 1/1  | applied 1/1  | applied 1/1", PATIENT),
+    Line("runs while the broker's clock is set an hour forward", broker_clock_is_set(HOUR_MS),
+         "applied 1/1  | applied 1/1  | applied 1/1  | applied 1/1", RENEWED),
+    Line("runs while the broker's clock is set an hour back", broker_clock_is_set(-HOUR_MS),
+         "applied 1/1  | applied 1/1  | applied 1/1  | applied 1/1", RENEWED),
 ]  # fmt: skip
 
 Told = dict[str, str | BaseException]

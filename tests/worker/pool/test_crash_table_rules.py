@@ -20,7 +20,7 @@ from fencepost.ports import ConsumerPlan, Delivery, Message, Pull, Stored, Told,
 from fencepost.settings import Pool
 from fencepost_policies import ledger, moves
 from fencepost_policies.ledger import Signal
-from fencepost_policies.plan import Finished, Given, Plan, Settlement
+from fencepost_policies.plan import CERTAIN, Finished, Given, Plan, Reading, Settlement
 from fencepost_schemas.question import Answer, QuestionKind, Ruling
 from fencepost_schemas.row import Row, State, encode_row
 from fencepost_schemas.subject import ANSWERS
@@ -97,10 +97,10 @@ async def loses_its_claim_and_fails(life: Life) -> None:
 
 
 def without_fencing(patch: pytest.MonkeyPatch) -> None:
-    def unfenced(row: Row | None, given: Given, now_ms: int) -> Plan:
+    def unfenced(row: Row | None, given: Given, now_ms: int, reading: Reading = CERTAIN) -> Plan:
         if isinstance(given, Finished) and row is not None:
             given = msgspec.structs.replace(given, claim=row.claim)
-        return ledger.step(row, given, now_ms)
+        return ledger.step(row, given, now_ms, reading)
 
     patch.setattr("fencepost.pool.drive.step", unfenced)
 
@@ -305,6 +305,8 @@ def without_waiting_to_look(patch: pytest.MonkeyPatch) -> None:
         return Plan(verify=True)
 
     patch.setattr(moves, "_verify", at_once)
+    # Both workers have only begun, so the clock, too, has them wait.
+    patch.setattr(ledger, "_takes_over_ms", lambda start: 0)
 
 
 # --- all of them --------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 
 from fencepost import Context, Fencepost, NotApplied, Reject
 from fencepost.broker.embedded import EmbeddedBroker
+from fencepost.pool.crash_points import Crash
 from fencepost_schemas.question import QuestionKind
 from fencepost_schemas.row import State
 from kit.anywhere import play_in_memory, play_on_broker
@@ -17,7 +18,6 @@ from kit.lives import Before, Life
 from kit.pool import (
     SHORT,
     SOURCE,
-    Crash,
     CrashAt,
     Runs,
     app_with,

@@ -16,7 +16,7 @@ from fencepost.pool.case import Done
 from fencepost.pool.work import Work
 from fencepost.ports import Told
 from fencepost_policies.ledger import step
-from fencepost_policies.plan import Given, Plan, Settlement
+from fencepost_policies.plan import CERTAIN, Given, Plan, Reading, Settlement
 from fencepost_schemas.row import Row, State
 from kit.driver import RULED, ToldTime, driving, work_for
 from kit.house import house
@@ -154,10 +154,10 @@ async def test_a_fault_at_one_leaves_the_others_of_its_turn_be(
     fault = ValueError("a fault of this program")
     submit = ledger.submit
 
-    def faulty_step(row: Row | None, given: Given, now_ms: int) -> Plan:
+    def faulty_step(row: Row | None, given: Given, now_ms: int, reading: Reading = CERTAIN) -> Plan:
         if at == "step" and getattr(given, "key", "") == second.key.text:
             raise fault
-        return step(row, given, now_ms)
+        return step(row, given, now_ms, reading)
 
     def faulty_submit(subject: str, *rest: Any) -> None:
         if at == "submit" and subject == second.row_subject:

@@ -9,10 +9,11 @@ import pytest
 
 from fencepost.errors import Denied, NotFine, Unreachable
 from fencepost.pool.intake import Intake, in_a_task
-from fencepost.ports import Broker, Delivery
+from fencepost.ports import Broker, ConsumerPlan, Delivery
 from kit.wait import until
 
 ACK = b"+ACK"
+PLAN = ConsumerPlan("S", "c", ("s.>",), 30.0, 1_000)
 
 
 class Pulled:
@@ -42,10 +43,17 @@ class Connection:
         self.words: list[tuple[bytes, bytes]] = []
         self.writes = 0
         self.fails: Exception | None = None
+        self.made: list[ConsumerPlan] = []
+        self.fails_to_make: list[Exception] = []
 
     def puller(self, stream: str, consumer: str, take: Callable[[Delivery], None]) -> Pulled:
         self.pulled = Pulled(take)
         return self.pulled
+
+    async def ensure_consumer(self, plan: ConsumerPlan) -> None:
+        if self.fails_to_make:
+            raise self.fails_to_make.pop()
+        self.made.append(plan)
 
     async def settle_all(self, words: Sequence[tuple[Delivery, bytes]]) -> None:
         self.writes += 1
@@ -66,9 +74,13 @@ async def running(intake: Intake) -> AsyncIterator["asyncio.Task[None]"]:
         await asyncio.gather(task, return_exceptions=True)
 
 
+async def plan_again() -> ConsumerPlan:
+    return PLAN
+
+
 def made(begin: Any, slots: int = 3) -> tuple[Intake, Connection]:
     connection = Connection()
-    return Intake(cast(Broker, connection), "S", "c", slots, begin), connection
+    return Intake(cast(Broker, connection), PLAN, slots, begin, plan_again), connection
 
 
 def message(text: bytes) -> Delivery:
@@ -220,3 +232,27 @@ async def test_what_is_cancelled_before_it_began_leaves_nothing_behind() -> None
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert set() == intake.tasks
+
+
+async def test_a_consumer_that_somebody_deleted_is_made_again() -> None:
+    """What runs keeps its slot, and the broker is asked again where it does not answer."""
+    intake, connection = made(lambda *_: None)
+    connection.fails_to_make = [Unreachable("a node is elected")]
+    async with running(intake):
+        await until(lambda: bool(connection.pulled.wanted), "the first asking")
+        connection.pulled.take(message(b"a"))
+        connection.pulled.gone.set()
+        await until(lambda: connection.made == [PLAN], "the consumer to be made again")
+        await until(lambda: connection.pulled.wanted[-1] == 2, "the other slots to be asked for")
+    assert not connection.pulled.gone.is_set() and 1 == intake.taken
+
+
+@pytest.mark.parametrize("error", [Denied("no right"), NotFine("there is no stream")])
+async def test_a_consumer_that_cannot_be_made_again_ends_the_intake(error: Exception) -> None:
+    intake, connection = made(lambda *_: None)
+    connection.fails_to_make = [error]
+    async with running(intake) as task:
+        await until(lambda: bool(connection.pulled.wanted), "the first asking")
+        connection.pulled.gone.set()
+        await asyncio.wait([task])
+        assert error is task.exception()

@@ -36,6 +36,8 @@ class SlowLedger:
     async def read(self, subject: str) -> Found:
         return Found(self.rows[-1], len(self.rows)) if self.rows else Found(None, 0)
 
+    async def confirm(self) -> None: ...
+
     async def identity(self) -> str | None:
         return "one"
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from fencepost import Context
+from fencepost import Context, NotApplied
+from fencepost.errors import Denied, LedgerDiffers, NotFine
+from fencepost.pool.crash_points import Crash
 from fencepost.pool.deliveries import Deliveries
 from fencepost.pool.intake import Intake
 from fencepost.ports import Delivery, Pull
@@ -16,7 +18,7 @@ from fencepost_schemas.subject import EVENTS
 from kit.anywhere import play_in_memory
 from kit.house import House
 from kit.lives import Life
-from kit.pool import Crash, CrashAt
+from kit.pool import CrashAt
 from kit.wait import until
 from kit.wires import Wire
 
@@ -70,6 +72,33 @@ class DeafPull(LatePull):
 class DeafOnce(Wire):
     def puller(self, stream: str, consumer: str, take: Callable[[Delivery], None]) -> Pull:
         return DeafPull(super().puller(stream, consumer, take), [], take)
+
+
+class FailingPull(LatePull):
+    """A pull that fails once it is told to."""
+
+    def __init__(self, inner: Pull, take: Callable[[Delivery], None], wire: "Failing") -> None:
+        super().__init__(inner, [], take)
+        self._wire = wire
+
+    async def want(self, count: int) -> None:
+        if self._wire.error is not None:
+            raise self._wire.error
+        await self._inner.want(count)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class Failing(Wire):
+    """The next asking for messages fails with this error, if there is one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: Exception | None = None
+
+    def puller(self, stream: str, consumer: str, take: Callable[[Delivery], None]) -> Pull:
+        return FailingPull(super().puller(stream, consumer, take), take, self)
 
 
 class LateEvent(Wire):
@@ -145,3 +174,56 @@ def test_who_did_not_hear_that_it_is_to_stop_is_told_again() -> None:
         return running.done()
 
     assert play_in_memory(play, 1, pool=POOL)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NotFine("the broker has no stream"),
+        Denied("no right to ask"),
+        LedgerDiffers("another ledger"),
+        ValueError("a fault of this program"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_ends_a_worker_lets_what_runs_come_to_its_end(error: Exception) -> None:
+    """Nothing is in doubt because something else failed, and the reason is told at the end."""
+
+    async def play(home: House) -> tuple[BaseException | None, list[State]]:
+        life, wire, go = Life(home, "once"), Failing(), asyncio.Event()
+
+        async def wait(ctx: Context) -> None:
+            await go.wait()
+
+        life.before = wait
+        await life.comes()
+        async with life.worker(wire=wire) as running:
+            await life.begun.wait()
+            wire.error = error
+            asyncio.get_running_loop().call_later(5.0, go.set)
+            await asyncio.wait([running])
+        return running.exception(), [row.state for row in await life.rows()]
+
+    assert (error, [State.APPLIED]) == play_in_memory(play, 1, pool=POOL)
+
+
+def test_a_worker_whose_ledger_is_another_one_starts_nothing_more() -> None:
+    """What waits behind the attempt that runs comes again, to a worker that may start it."""
+
+    async def play(home: House) -> list[int]:
+        life, wire, go = Life(home, "idempotent"), Failing(), asyncio.Event()
+
+        async def fail(ctx: Context) -> None:
+            await go.wait()
+            raise NotApplied("no connection")
+
+        life.before = fail
+        await life.comes()
+        async with life.worker(wire=wire) as running:
+            await life.begun.wait()
+            wire.error = LedgerDiffers("another ledger")
+            asyncio.get_running_loop().call_later(5.0, go.set)
+            await asyncio.wait([running])
+        return life.started
+
+    assert [1] == play_in_memory(play, 1, pool={**POOL, "retry_first_s": 0.01})

@@ -4,7 +4,6 @@ All of them are closed with the stack that they are opened on; which of them is 
 here, and what it means is the judge's.
 """
 
-import asyncio
 import heapq
 import logging
 from collections.abc import Callable, Sequence
@@ -89,7 +88,7 @@ class Approach:
         self._reached("opened")
         withheld = bool(asked) and not response.own
         asked = asked if response.own else ""
-        away_s = asyncio.get_running_loop().time() - self.heard_s if self.heard_s else None
+        away_s = self._world.monotonic_s() - self.heard_s if self.heard_s else None
         opening = Opening(
             response.status, response.headers, asked, response.url, withheld, away_s=away_s
         )
@@ -112,11 +111,27 @@ class Approach:
         )
         answer = self._door.answer if self._door.answers else None
         pace = Pace(self._event_s)
+        # Where there is another way to ask, the next answer may be a better one.
+        against = self._tell_early if last_chance else _wait_for_more
         attempt = Attempt(
-            response, line, decoder, speech, hearing, ask, asked, answer, pace, self._reached
+            response,
+            line,
+            decoder,
+            speech,
+            hearing,
+            ask,
+            asked,
+            answer,
+            pace,
+            self._reached,
+            against,
+            self._world.monotonic_s,
         )
         stack.push_async_callback(attempt.close)
         return attempt
+
+    def _tell_early(self, hearing: Hearing) -> None:
+        self._lineage.tell_early(hearing.evidence())
 
     def lasted_s(self) -> float:
         """Return how long ago a stream was opened, however long that took; 0 where none was."""
@@ -176,6 +191,8 @@ class Approach:
 
     async def news(self, attempt: Attempt) -> bool:
         """Where nothing but repeats came, wait for more; return False where the end came first."""
+        if not attempt.held:
+            self._tell_early(attempt.hearing)
         return not attempt.hearing.events or await attempt.hear_news(HELD_S_MAX)
 
     async def audit(self, stack: AsyncExitStack, attempt: Attempt) -> None:
@@ -235,6 +252,10 @@ def merged(first: list[Arrival], second: list[Arrival], *, ended: bool) -> list[
     if ended:
         return [*merged, *heapq.merge(second[taken:], alone, key=lambda came: came.at_s)]
     return [*merged, *second[taken:], *alone]
+
+
+def _wait_for_more(hearing: Hearing) -> None:
+    """Nothing is said of it yet."""
 
 
 def _refused_in_stream(hearing: Hearing) -> bool:

@@ -68,6 +68,8 @@ class Attempt:
         answer: Callable[[Frame], Awaitable[None]] | None,
         pace: Pace,
         reached: Callable[[str], None],
+        against: Callable[[Hearing], None],
+        now_s: Callable[[], float],
     ) -> None:
         self.hearing = hearing
         self.ask = ask
@@ -78,7 +80,8 @@ class Attempt:
         self.finished = False
         """True once the source has said that nothing will ever follow."""
         self.heard_s: float | None = None
-        """A time (of the loop) at which the connection surely went on, as late as can be said."""
+        """A time (of `now_s`, which goes on while the machine is suspended) at which the connection
+        surely went on, as late as can be said."""
         self.decoder = decoder
         self._line = line
         self._dialect = dialect
@@ -86,6 +89,8 @@ class Attempt:
         self._answer = answer
         self._pace = pace
         self._reached = reached
+        self._against = against
+        self._now_s = now_s
         self._held_bytes = 0
         self._replayed = False
         self._frames: deque[Arrival] = deque()
@@ -116,6 +121,8 @@ class Attempt:
                 return Heard.READY
             if self.hearing.overlap.missed:
                 return Heard.MISSED
+            if not self.held:
+                self._against(self.hearing)
             owing = self.hearing.overlap.owing
             if first_s is None and (self.held or contradiction(self.hearing.facts)):
                 first_s = loop.time()
@@ -286,11 +293,10 @@ class Attempt:
             self._changed.notify_all()
 
     async def _read_frames(self, response: SourceResponse) -> None:
-        loop = asyncio.get_running_loop()
-        waits_since_s = loop.time()
+        waits_since_s = self._now_s()
         try:
             async for chunk in response.chunks():
-                if loop.time() - waits_since_s >= WAITED_S:
+                if self._now_s() - waits_since_s >= WAITED_S:
                     self.heard_s = waits_since_s
                 frames = self.decoder.feed(chunk)
                 if self._answer is not None:
@@ -298,7 +304,7 @@ class Attempt:
                         await self._answer(frame)
                 await self._add(frames)
                 # What is not read because nobody takes it is not the source's delay.
-                waits_since_s = loop.time()
+                waits_since_s = self._now_s()
                 self._pace.look(frames, unfinished=self.decoder.unfinished, now_s=waits_since_s)
         except SseLimitExceeded as exceeded:
             await self._add(exceeded.frames)

@@ -358,6 +358,7 @@ class Follower:
         if not attempt.wanted(frame):
             hearing.reopened(attempt.noticed(frame), cursor, event=False)
             self._lineage.pass_over(frame)
+            self._lineage.tell_early(hearing.unsettled_evidence(cursor))
             return
         facts = hearing.arrived(frame)
         against = hearing.reopened(facts, cursor, event=frame.data is not None)
@@ -381,8 +382,7 @@ class Follower:
             self._refused.gave_up(hearing.unsettled)
 
     def _remember_retry(self, attempt: Attempt) -> None:
-        if attempt.retry_s is not None:
-            self._retry_s = attempt.retry_s
+        self._retry_s = attempt.retry_s if attempt.retry_s is not None else self._retry_s
 
     def _strike(self, exceeded: SseLimitExceeded) -> None:
         """Count an oversized line or event; one that stays in the way stops the source."""

@@ -17,9 +17,12 @@ from fencepost.clock import iso_time
 from fencepost.ports import Message, World
 from fencepost.settings import Source
 from fencepost_policies.cover import Covered, anchored, begun, join_gap, joined, owed_since
+from fencepost_policies.early import early_record, is_news, loss_proven
+from fencepost_policies.judge import judge
 from fencepost_policies.lineage import place, turn
 from fencepost_policies.overlap import data_digest, digest_of, remember
 from fencepost_schemas.cursor import Cursor, Mark, Position, sendable
+from fencepost_schemas.evidence import Evidence
 from fencepost_schemas.limits import COVER_EVENTS_MAX
 from fencepost_schemas.question import Ruling
 from fencepost_schemas.sse import Frame
@@ -124,7 +127,9 @@ class Lineage:
         if turned.cursor.generation != self.cursor.generation:
             # It was said of the generation that ends here, and counts once for the next one.
             self._ruling = None
-        self.cursor = msgspec.structs.replace(turned.cursor, token=token or turned.cursor.token)
+        self.cursor = msgspec.structs.replace(
+            turned.cursor, token=token or turned.cursor.token, loss=None
+        )
         self._verdict = verdict.kind
         self._keep_join(verdict, covered, asked)
         record = EpochRecord(
@@ -148,6 +153,23 @@ class Lineage:
             self._record = ()
         self._tell(record)
         self._reached("judged")
+
+    def tell_early(self, evidence: Evidence) -> None:
+        """Have it stored that events are gone, where that is proven before the next one comes."""
+        loss = loss_proven(evidence, self._world.wall_ms())
+        if loss is None or not is_news(self.cursor, loss):
+            return
+        self.cursor = msgspec.structs.replace(self.cursor, loss=loss)
+        record = early_record(self.cursor, loss, judge(evidence), self.owner)
+        self.outbox.add(Entry((self._shelf.record_message(record),), self.cursor))
+        log.warning(
+            "%s: the source does not have what follows %s any more (%s)%s; the next generation "
+            "begins with its next event",
+            self.name,
+            self.cursor.position,
+            ", ".join(loss.reasons),
+            f", {loss.missing} events are gone" if loss.missing else "",
+        )
 
     def _look_at_join(self, covered: Covered | None) -> Gap | None:
         """Return what the join before this connection's may have lost, if anything."""

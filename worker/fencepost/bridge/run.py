@@ -8,6 +8,7 @@ found the source to be its own.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from fencepost.bridge.catalogue import Catalogue
@@ -17,8 +18,10 @@ from fencepost.bridge.hands import Follow, Hands
 from fencepost.bridge.ownership import Ownership
 from fencepost.bridge.shelf import Shelf, nothing_reached
 from fencepost.errors import Denied, FencepostError, NotFine, Unreachable, UsageError
+from fencepost.patience import Patience
 from fencepost.ports import Broker, Transport, World
 from fencepost.settings import Settings, Source
+from fencepost.soundness import check_broker
 from fencepost_schemas.roster import Stop
 from fencepost_schemas.subject import Subjects
 
@@ -56,11 +59,14 @@ async def run_bridge(
     hands = Hands(follow, settings.bridge, world)
     ownership = Ownership(connection, subjects, owner, settings.bridge, world)
     catalogue = Catalogue(connection, subjects, settings, sources, only_these=only_these)
-    await catalogue.refresh()
+    # Who stops a bridge cancels it, so nothing else has to be waited for beside the broker.
+    patience = Patience(world, settings.broker.start_wait_s, asyncio.Event())
+    await patience.wait_out(partial(check_broker, connection))
+    await patience.wait_out(catalogue.refresh)
     if catalogue.empty:
         raise UsageError(NO_SOURCE)
     try:
-        await _look_around(catalogue, ownership, hands)
+        await patience.wait_out(partial(_look_around, catalogue, ownership, hands))
         while True:
             await hands.wait(settings.bridge.renew_s / LOOKS)
             try:

@@ -164,10 +164,11 @@ class Shelf:
 
     async def _wait_out(self, source: str, refusal: NotStored) -> None:
         log.error(
-            "%s: the broker does not take events: %s (%d); nothing is lost, trying again",
+            "%s: the broker does not take events: %s (%d); nothing is lost, trying again%s",
             source,
             refusal.text,
             refusal.error,
+            refusal.advice,
         )
         await asyncio.sleep(FULL_S)
 

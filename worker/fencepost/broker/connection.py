@@ -17,6 +17,7 @@ import msgspec
 import nats.errors
 from nats.aio.msg import Msg
 
+from fencepost.awake import Awake
 from fencepost.broker.client import Outgoing, QuickClient
 from fencepost.broker.login import close
 from fencepost.broker.wire import GetReply, InfoReply, PubAck, parse_headers
@@ -37,8 +38,17 @@ NOT_SENT = (
 """Why the library may not have sent anything."""
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 NO_STREAM = 10059
-UNAVAILABLE = 10008
-"""Passing: a cluster elects who answers."""
+NO_CONSUMER = 10014
+PASSING = {
+    10005: "there are not enough servers for it just now",
+    10008: "the broker has nobody to answer for it just now",
+    10009: "it has no leader just now",
+    10039: "the broker has no JetStream for this account, or not yet",
+    10076: "the broker has no JetStream, or not yet",
+    10118: "it is offline",
+    10119: "its consumer is offline",
+}
+"""The broker's numbers for what may be over in a moment: a cluster elects, a server starts."""
 _DENIED = re.compile(r"permissions violation for (publish|subscription) to \"([^\"]*)\"", re.I)
 
 
@@ -54,6 +64,7 @@ class Connection:
 
     def __init__(self, client: QuickClient, broker: Broker, role: str) -> None:
         self.client = client
+        self.settings = broker
         self.prefix = broker.prefix
         self.reply_s = broker.reply_s
         self.role = role
@@ -64,6 +75,7 @@ class Connection:
         self._denied_calls: list[tuple[str, Callable[[Denied], None]]] = []
         self._deaf: Denied | None = None
         self._quiet_until_s = 0.0
+        self._awake = Awake()
 
     async def listen(self) -> None:
         """Open the inbox; raise Denied where this login may not have one."""
@@ -126,15 +138,13 @@ class Connection:
 
     async def _await_burst(self, calls: list[_Waiting]) -> list[Stored | NotStored | None]:
         """Await all replies under one deadline: a lost connection must not cost it for each."""
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + self.reply_s
         results: list[Stored | NotStored | None] = []
-        for waiting in calls:
-            try:
-                reply = await self._await_reply(waiting, max(deadline_s - loop.time(), 0.0))
-                results.append(_read_ack(reply))
-            except Unanswered:
-                results.append(None)
+        with self._limited(calls, self.reply_s):
+            for waiting in calls:
+                try:
+                    results.append(_read_ack(_heard(waiting, await waiting.reply)))
+                except Unanswered:
+                    results.append(None)
         return results
 
     async def store_batch(
@@ -253,22 +263,31 @@ class Connection:
             yield f"{self._inbox}.{token}", waiting
         finally:
             del self._waiting[token]
-            waiting.reply.cancel()
+            if not waiting.reply.cancel() and not waiting.reply.cancelled():
+                # Looked at, or the loop would tell of an error that nobody waits for any more.
+                waiting.reply.exception()
 
     async def _await_reply(self, waiting: _Waiting, wait_s: float | None) -> Msg:
-        limit_s, subject = self.reply_s if wait_s is None else wait_s, waiting.subjects[-1]
+        with self._limited([waiting], self.reply_s if wait_s is None else wait_s):
+            return _heard(waiting, await waiting.reply)
+
+    @contextlib.contextmanager
+    def _limited(self, calls: Sequence[_Waiting], limit_s: float) -> Iterator[None]:
+        """Fail with Unanswered the calls that have no reply by the end of the limit.
+
+        A standstill of the loop does not count: the reply may lie in the socket, unread.
+        """
+
+        def end() -> None:
+            for waiting in calls:
+                text = f"the broker did not answer within {limit_s:g} s on {waiting.subjects[-1]}"
+                _fail(waiting, Unanswered(text))
+
+        deadline = self._awake.call_after(limit_s, end)
         try:
-            async with asyncio.timeout(limit_s):
-                reply = await waiting.reply
-        except TimeoutError:
-            raise Unanswered(
-                f"the broker did not answer within {limit_s:g} s on {subject}"
-            ) from None
-        if not reply.data and (reply.headers or {}).get("Status") == "503":
-            raise Unreachable(
-                f"nobody answers on {subject}: is JetStream on, and was `fencepost init` run?"
-            )
-        return reply
+            yield
+        finally:
+            deadline.cancel()
 
     async def _replied(self, reply: Msg) -> None:
         waiting = self._waiting.get(reply.subject.rsplit(".", 1)[1])
@@ -330,7 +349,17 @@ class Connection:
             call()
 
 
-def _fail(waiting: _Waiting, problem: Denied) -> None:
+def _heard(waiting: _Waiting, reply: Msg) -> Msg:
+    """Return the reply; raise Unreachable where it says that nobody is there to answer."""
+    if not reply.data and (reply.headers or {}).get("Status") == "503":
+        raise Unreachable(
+            f"nobody answers on {waiting.subjects[-1]}: is JetStream on, and was `fencepost init` "
+            "run?"
+        )
+    return reply
+
+
+def _fail(waiting: _Waiting, problem: Denied | Unanswered) -> None:
     if not waiting.reply.done():
         waiting.reply.set_exception(problem)
 
@@ -360,6 +389,6 @@ def api_error(stream: str, code: int, text: str) -> FencepostError:
     """Return what the JetStream API's error about a stream means to us."""
     if code == NO_STREAM:
         return NotFine(f"the broker has no stream {stream}: run `fencepost init`")
-    if code == UNAVAILABLE:
-        return Unreachable(f"stream {stream}: the broker has nobody to answer for it just now")
+    if code in PASSING:
+        return Unreachable(f"stream {stream}: {PASSING[code]} ({code})")
     return NotFine(f"stream {stream}: {text} ({code})")

@@ -3,13 +3,15 @@
 import logging
 from collections.abc import Callable, Sequence
 
+from fencepost.broker import state
 from fencepost.broker.connection import Connection
 from fencepost.broker.login import close, new_client, open_client
 from fencepost.broker.puller import Puller
-from fencepost.broker.topology import broker_clock_ms, ensure_consumer
+from fencepost.broker.topology import broker_clock_ms, ensure_consumer, find_drifts
 from fencepost.errors import FencepostError
-from fencepost.ports import ConsumerPlan, Delivery, Pull
+from fencepost.ports import ConsumerPlan, ConsumerState, Delivery, Pull, Stood, StreamState
 from fencepost.settings import Broker, Login
+from fencepost_policies.drift import Drift
 
 log = logging.getLogger("fencepost.broker")
 
@@ -19,7 +21,23 @@ class JetStream(Connection):
         return await broker_clock_ms(self, stream)
 
     async def ensure_consumer(self, plan: ConsumerPlan) -> None:
-        await ensure_consumer(self, plan)
+        for drift in await ensure_consumer(self, plan):
+            log.warning("%s: it is set right", drift)
+
+    async def stream_state(self, stream: str) -> StreamState:
+        return await state.stream_state(self, stream)
+
+    async def consumer_state(self, stream: str, consumer: str) -> ConsumerState | None:
+        return await state.consumer_state(self, stream, consumer)
+
+    async def first_behind(self, stream: str, subject: str, sequence: int) -> Stood | None:
+        return await state.first_behind(self, stream, subject, sequence)
+
+    async def held(self, stream: str, subject: str) -> int:
+        return await state.held(self, stream, subject)
+
+    async def drifts(self) -> list[Drift]:
+        return await find_drifts(self, self.settings)
 
     def puller(self, stream: str, consumer: str, take: Callable[[Delivery], None]) -> Pull:
         return Puller(self, stream, consumer, take)

@@ -12,8 +12,8 @@ import msgspec
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-from fencepost.broker.connection import Connection
-from fencepost.errors import Denied
+from fencepost.broker.connection import NO_CONSUMER, Connection, api_error
+from fencepost.errors import Denied, Unreachable
 from fencepost.ports import Delivery
 
 log = logging.getLogger("fencepost.broker")
@@ -35,6 +35,8 @@ class Puller:
         self.outstanding = 0
         self._connection = connection
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+        self._info = f"CONSUMER.INFO.{stream}.{consumer}"
+        self._stream = stream
         self._what = f"consumer {consumer} of {stream}"
         self._take = take
         self._inbox = connection.client.new_inbox()
@@ -42,7 +44,9 @@ class Puller:
         self._subscription: Subscription | None = None
         self._now_s = asyncio.get_running_loop().time
         self._heard_at = 0.0
+        self._looked_at = 0.0
         self._denied: Denied | None = None
+        self._doubted = False
         self.gone: asyncio.Event = asyncio.Event()
 
     async def open(self) -> None:
@@ -61,12 +65,15 @@ class Puller:
     async def want(self, count: int) -> None:
         """See to it that `count` messages are asked for, counting those asked for before.
 
-        Raises Denied where this login may not ask.
+        Sets `gone` where the consumer is no longer there. Raises Denied where this login may not
+        ask, and NotFine where the stream is gone.
         """
         if self._denied is not None:
             raise self._denied
         if not self._connection.client.is_connected:
             # The library would keep the request and send it later, beside those made then.
+            return
+        if self._doubted and not await self._is_there():
             return
         self._watch()
         missing = count - self.outstanding
@@ -87,9 +94,40 @@ class Puller:
             self._next, request, reply=f"{self._inbox}.{self._generation}"
         )
 
+    async def _is_there(self) -> bool:
+        """Ask whether the consumer is there; only its stream's leader can say that it is not."""
+        try:
+            reply = await self._connection.api(self._info)
+        except Denied:
+            raise
+        except Unreachable as error:
+            log.warning("%s: %s; asking again", self._what, error)
+            return False
+        code = int(reply.get("error", {}).get("err_code", 0))
+        if code == NO_CONSUMER:
+            self._doubted = False
+            self.gone.set()
+            return False
+        if code:
+            problem = api_error(self._stream, code, str(reply["error"].get("description")))
+            if not isinstance(problem, Unreachable):
+                raise problem
+            log.warning("%s; asking again", problem)
+            return False
+        self._doubted = False
+        return True
+
     def _watch(self) -> None:
-        """Ask anew where the broker has been silent for longer than its heartbeats allow."""
-        if self.outstanding and self._heard_at and self._now_s() - self._heard_at > 3 * HEARTBEAT_S:
+        """Ask anew where the broker has been silent for longer than its heartbeats allow.
+
+        Whoever wants messages looks here every second. So a look that comes late tells that this
+        loop stood still, and what the broker said meanwhile may lie in the socket, unread.
+        """
+        now_s = self._now_s()
+        if now_s - self._looked_at > HEARTBEAT_S and self._heard_at:
+            self._heard_at = now_s
+        self._looked_at = now_s
+        if self.outstanding and self._heard_at and now_s - self._heard_at > 3 * HEARTBEAT_S:
             log.warning("%s is silent; asking again", self._what)
             self._forget()
 
@@ -124,8 +162,9 @@ class Puller:
         if status in ("404", "408"):
             return
         if status == "503" or "deleted" in headers.get("Description", "").lower():
-            log.error("%s is gone: run `fencepost init`, or restart the worker", self._what)
-            self.gone.set()
+            # It may be gone, or nobody answers for it while a cluster elects: `want` asks.
+            self._forget()
+            self._doubted = True
         else:
             log.warning("%s: %s %s", self._what, status, headers.get("Description", ""))
 

@@ -19,6 +19,7 @@ class RawMessage(msgspec.Struct):
     seq: int
     data: str = ""
     hdrs: str = ""
+    time: str = ""
 
 
 class GetReply(msgspec.Struct):

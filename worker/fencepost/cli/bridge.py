@@ -15,6 +15,7 @@ from fencepost.cli.processes import cancelled_by, run_until_signal
 from fencepost.cli.tracing import set_up_tracing
 from fencepost.clock import RealWorld
 from fencepost.errors import UsageError
+from fencepost.patience import Patience, Stopped
 from fencepost.settings import Settings
 from fencepost.settings_file import login_for, source_headers
 from fencepost.transport.http import HttpTransport
@@ -54,7 +55,12 @@ async def _bridge(
     settings: Settings, chosen: list[str], stop: asyncio.Event, *, only_these: bool
 ) -> None:
     sources = {name: settings.sources[name] for name in chosen}
-    connection = await connect(settings.broker, login_for(settings.broker, "bridge"), "bridge")
+    login = login_for(settings.broker, "bridge")
+    patience = Patience(RealWorld(), settings.broker.start_wait_s, stop)
+    try:
+        connection = await patience.wait_out(lambda: connect(settings.broker, login, "bridge"))
+    except Stopped:
+        return
     transport = HttpTransport(settings.bridge)
     try:
         running = run_bridge(

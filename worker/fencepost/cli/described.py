@@ -19,7 +19,8 @@ def row_cells(entry: RowEntry) -> list[str]:
         return [entry.digest, handler, namespace, "", entry.state, "", "", entry.problem]
     changed = iso_time(row.changed_ms)
     named = [entry.digest, row.handler, row.namespace, row.key]
-    return [*named, entry.state, str(row.attempt), changed, row.error]
+    error = f"waits for the answer to {entry.pause}" if entry.pause else row.error
+    return [*named, entry.state, str(row.attempt), changed, error]
 
 
 def letter_cells(letter: Letter) -> list[str]:
@@ -39,6 +40,8 @@ def _described_entry(entry: RowEntry) -> list[str]:
     lines = [entry.subject, f"  {'revision':<22}{entry.revision}"]
     if entry.row is None:
         return [*lines, f"  {'state':<22}{entry.state}: {entry.problem}; it is left alone"]
+    if entry.pause:
+        lines.append(f"  {'paused':<22}waits for the answer to {entry.pause}")
     return lines + [f"  {name:<22}{text}" for name, text in _fields(entry.row)]
 
 

@@ -2,6 +2,7 @@
 
 from fencepost.clock import iso_time
 from fencepost.desk.lineages import Generation, SourceEntry, SourceReport
+from fencepost_schemas.cursor import KnownLoss
 from fencepost_schemas.evidence import Fact
 from fencepost_schemas.verdict import Gap, gap_id
 
@@ -97,4 +98,11 @@ def _verdict(entry: SourceEntry) -> str:
 
 
 def _gaps(entry: SourceEntry) -> str:
-    return f"{entry.gaps}, {entry.open_gaps} open" if entry.gaps else "0"
+    told = f"{entry.gaps}, {entry.open_gaps} open" if entry.gaps else "0"
+    return f"{told}; {_described_loss(entry.loss)}" if entry.loss is not None else told
+
+
+def _described_loss(loss: KnownLoss) -> str:
+    """Say what is gone since the last event, before the next one tells of it by its verdict."""
+    count = f"{loss.missing} events are" if loss.missing else "events are"
+    return f"{count} gone since the last one ({', '.join(loss.reasons)})"

@@ -15,7 +15,7 @@ from fencepost.cli.processes import run
 from fencepost.clock import RealWorld, random_name, wall_ms
 from fencepost.errors import UsageError
 from fencepost.ledgers.kv import ensure_identity
-from fencepost.pool.worker import check_identity
+from fencepost.pool.identity import check_identity
 from fencepost.settings import Settings
 from fencepost.settings_file import login_for
 from fencepost_schemas.subject import Subjects
@@ -24,6 +24,7 @@ from fencepost_schemas.subject import Subjects
 class InitReport(msgspec.Struct, frozen=True):
     ledger: str
     streams_made: list[str]
+    streams_mended: list[str]
     begun: list[str]
     begun_before: list[str]
 
@@ -47,6 +48,7 @@ def init(
         return
     rows = [["ledger", report.ledger]]
     rows += [["stream", f"{name} made"] for name in report.streams_made]
+    rows += [["mended", drift] for drift in report.streams_mended]
     rows += [["source", f"{name} begins {start}"] for name in report.begun]
     rows += [
         ["source", f"{name} was begun before; nothing changed"] for name in report.begun_before
@@ -75,7 +77,8 @@ async def initialise(settings: Settings, sources: list[str], start: str) -> Init
         await connection.close()
     return InitReport(
         ledger=ledger,
-        streams_made=streams,
+        streams_made=streams.made,
+        streams_mended=[str(drift) for drift in streams.mended],
         begun=[name for name, new in begun.items() if new],
         begun_before=[name for name, new in begun.items() if not new],
     )

@@ -17,7 +17,7 @@ from fencepost.cli.visiting import ask_under
 from fencepost.clock import iso_time
 from fencepost.desk.adoption import Adoption, Choice, Pinned, Pins
 from fencepost.desk.copies import Imported
-from fencepost.desk.rows import UNREADABLE, LedgerCount, Rows
+from fencepost.desk.rows import PAUSED, UNREADABLE, LedgerCount, Rows
 from fencepost.errors import UsageError
 from fencepost.ledgers.kv import read_identity
 from fencepost.settings import Role, Settings
@@ -290,13 +290,17 @@ def _print_stats(found: LedgerStats) -> None:
             for state, count in states.items()
         ]
         print_table(["handler", "state", "rows"], rows)
+    if counted.paused:
+        typer.echo("waiting because their handler is paused (`fencepost questions show QUESTION`)")
+        waiting = [[one.question, one.handler, str(one.rows)] for one in counted.paused]
+        print_table(["question", "handler", "rows"], waiting)
     if counted.oldest_open:
         typer.echo("open for longest")
         print_table(ROW_COLUMNS, [row_cells(entry) for entry in counted.oldest_open])
 
 
 def _checked_states(states: list[str]) -> tuple[str, ...]:
-    known = [*(state.value for state in State), UNREADABLE]
+    known = [*(state.value for state in State), PAUSED, UNREADABLE]
     wrong = [state for state in states if state not in known]
     if wrong:
         raise UsageError(f"--state {wrong[0]!r} is none: use {', '.join(known)}")

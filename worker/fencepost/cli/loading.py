@@ -8,6 +8,7 @@ from types import ModuleType
 
 from fencepost.app import Fencepost
 from fencepost.errors import FencepostError, UsageError
+from fencepost.foreign_text import error_text
 from fencepost.settings import Settings
 from fencepost.settings_file import with_dialects
 
@@ -61,9 +62,7 @@ def _import(name: str) -> ModuleType:
             "path/file.py:name"
         ) from None
     except (Exception, SystemExit) as error:  # whatever a user's module may raise at import
-        raise UsageError(
-            f"app {name}: importing it failed: {type(error).__name__}: {error}"
-        ) from error
+        raise UsageError(f"app {name}: importing it failed: {error_text(error)}") from error
 
 
 def _within(module: str, missing: str) -> bool:

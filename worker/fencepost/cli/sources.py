@@ -43,7 +43,8 @@ def ls(
 ) -> int:
     """List sources: who follows each, where it stands, what may be missing.
 
-    Ends with 1 where a source that was named is not followed, or is in doubt.
+    Ends with 1 where a source that was named is not followed, or is in doubt, and where any source
+    has proven that events are gone since its last one.
     """
     settings = settings_from(config, server)
     entries = _at_the_desk(settings, lambda one: _lineages(settings, one).entries(names or ()))
@@ -54,7 +55,8 @@ def ls(
         print_table(SOURCE_COLUMNS, [source_cells(entry, now_ms) for entry in entries])
     else:
         typer.echo("no source")
-    return int(bool(names) and not all(entry.fine for entry in entries))
+    lost = any(entry.loss is not None for entry in entries)
+    return int(lost or (bool(names) and not all(entry.fine for entry in entries)))
 
 
 @sources.command("show")

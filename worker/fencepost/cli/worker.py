@@ -20,6 +20,7 @@ from fencepost.cli.processes import run_until_signal
 from fencepost.cli.tracing import set_up_tracing
 from fencepost.clock import RealWorld
 from fencepost.ledgers.kv import KvLedger
+from fencepost.patience import Patience, Stopped
 from fencepost.pool.renewal import renew_in_thread
 from fencepost.pool.worker import Renewal, run_worker
 from fencepost.settings import Settings
@@ -48,7 +49,12 @@ def worker(
 
 
 async def _work(settings: Settings, app: Fencepost, stop: asyncio.Event) -> None:
-    connection = await connect(settings.broker, login_for(settings.broker, "worker"), "worker")
+    login = login_for(settings.broker, "worker")
+    patience = Patience(RealWorld(), settings.broker.start_wait_s, stop)
+    try:
+        connection = await patience.wait_out(lambda: connect(settings.broker, login, "worker"))
+    except Stopped:
+        return
     ledger = KvLedger(connection, Subjects(settings.broker.prefix), settings.ledger.retention_s)
     try:
         await run_worker(

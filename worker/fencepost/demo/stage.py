@@ -138,7 +138,7 @@ class Stage:
             ]
         finally:
             await connection.close()
-        return [record for record in found if record.bridge != "init"]
+        return [record for record in found if record.bridge != "init" and not record.early]
 
     async def waiting(self) -> frozenset[str]:
         """Return the keys of the tasks that are held under a question without an answer."""

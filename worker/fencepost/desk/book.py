@@ -21,7 +21,7 @@ from fencepost_schemas.question import (
     Ruling,
     seam_question_id,
 )
-from fencepost_schemas.subject import ANSWERS, QUESTIONS, BadSubject, Subjects
+from fencepost_schemas.subject import ANSWERS, LEDGER, QUESTIONS, BadSubject, Subjects
 
 log = logging.getLogger("fencepost.desk")
 
@@ -152,7 +152,8 @@ class Book:
         An answer waits for the end of the quarantine before it is carried out, but what was seen
         before that end need not be true any more by then.
         """
-        left_ms = question.retry_from_ms - await self._connection.clock_ms(QUESTIONS)
+        # The time was written by the clock of whoever leads the ledger, and no other one counts.
+        left_ms = question.retry_from_ms - await self._connection.clock_ms(LEDGER)
         if left_ms > 0:
             raise NotFine(
                 f"{question.id}: attempt {question.attempt} may still act for "

@@ -12,7 +12,7 @@ from fencepost.desk.sweep import Keeper
 from fencepost.errors import NotFine
 from fencepost.ports import StoredMessage
 from fencepost_policies.ownership import owner_of
-from fencepost_schemas.cursor import Cursor
+from fencepost_schemas.cursor import Cursor, KnownLoss
 from fencepost_schemas.event import event_of
 from fencepost_schemas.evidence import Fact
 from fencepost_schemas.question import Answer, Ruling, seam_question_id
@@ -90,10 +90,13 @@ class SourceEntry(msgspec.Struct, frozen=True):
     verdict: Standing | None
     reasons: tuple[Reason, ...]
     last_event_ms: int | None
+    loss: KnownLoss | None
+    """What the source has proven to be gone, and no event has come since."""
     gaps: int
     open_gaps: int
     fine: bool
-    """It is followed, and no doubt about its generation waits for a person."""
+    """It is followed, no doubt about its generation waits for a person, and nothing is known to be
+    gone since the last event."""
 
 
 class SourceReport(msgspec.Struct, frozen=True):
@@ -165,9 +168,12 @@ class Lineages:
             verdict=records[-1].verdict.kind if records else None,
             reasons=records[-1].verdict.reasons if records else (),
             last_event_ms=await self._last_event_ms(name),
+            loss=cursor.loss if cursor is not None else None,
             gaps=sum(one.gaps for one in generations),
             open_gaps=sum(one.open_gaps for one in generations),
-            fine=state is Following.FOLLOWED and (ruled or standing is not Standing.UNVERIFIABLE),
+            fine=state is Following.FOLLOWED
+            and (ruled or standing is not Standing.UNVERIFIABLE)
+            and (cursor is None or cursor.loss is None),
         )
         note = intention.note if intention is not None else ""
         wished = cursor is not None and cursor.rebaselined
@@ -176,7 +182,8 @@ class Lineages:
 
     async def _records(self, source: str) -> list[EpochRecord]:
         scan = self._connection.scan(EVENTS, self._subjects.epochs_of(source))
-        return [_decoded(stored, EpochRecord) async for stored in scan]
+        records = [_decoded(stored, EpochRecord) async for stored in scan]
+        return [record for record in records if not record.early]
 
     async def _with_rulings(self, source: str, found: list[Generation]) -> list[Generation]:
         async def ruled(one: Generation) -> Generation:

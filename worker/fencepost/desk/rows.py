@@ -11,6 +11,7 @@ import msgspec
 
 from fencepost.clock import RealWorld, iso_time
 from fencepost.desk.audit import Audit, checked_actor
+from fencepost.desk.pauses import WORKED_ON, Pauses, open_pauses
 from fencepost.desk.sweep import Keeper, Told, nobody, sweep
 from fencepost.errors import NotFine, UsageError
 from fencepost.ports import Message, NotStored, StoredMessage, World
@@ -20,17 +21,23 @@ from fencepost_schemas.subject import LEDGER, BadSubject, Subjects, digest_token
 
 OLDEST_SHOWN = 5
 UNREADABLE = "unreadable"
+PAUSED = "paused"
+"""What is shown in place of a state where the row waits for the answer to a pause."""
 RUNNING = (State.CLAIMED, State.STARTED)
 _REAL = RealWorld()
 
 
 class RowEntry(msgspec.Struct, frozen=True):
-    """What stands on a row's subject: the row, or why this release cannot read it."""
+    """What stands on a row's subject: the row, or why this release cannot read it.
+
+    `pause` is the question that it waits for because its handler is paused, "" where it does not.
+    """
 
     subject: str
     revision: int
     row: Row | None
     problem: str = ""
+    pause: str = ""
 
     @property
     def digest(self) -> str:
@@ -42,7 +49,9 @@ class RowEntry(msgspec.Struct, frozen=True):
 
     @property
     def state(self) -> str:
-        return self.row.state.value if self.row is not None else UNREADABLE
+        if self.row is None:
+            return UNREADABLE
+        return PAUSED if self.pause else self.row.state.value
 
 
 class RowPage(msgspec.Struct, frozen=True):
@@ -59,12 +68,24 @@ class RowReport(msgspec.Struct, frozen=True):
     conflicts: list[RowEntry]
 
 
+class PausedCount(msgspec.Struct, frozen=True):
+    """How many rows of a paused handler wait for the answer to its question."""
+
+    question: str
+    handler: str
+    rows: int
+
+
 class LedgerCount(msgspec.Struct, frozen=True):
-    """How many rows of each handler are in each state, and which have been open for longest."""
+    """How many rows of each handler are in each state, and which have been open for longest.
+
+    What waits under a pause is counted by itself, as no worker has it.
+    """
 
     rows: int
     counts: dict[str, dict[str, int]]
     oldest_open: list[RowEntry]
+    paused: list[PausedCount]
 
 
 def entry_of(stored: StoredMessage) -> RowEntry:
@@ -79,6 +100,7 @@ class Rows:
         self._connection = connection
         self._subjects = subjects
         self._world = world
+        self._pauses: Pauses | None = None
 
     async def page(
         self,
@@ -96,7 +118,7 @@ class Rows:
         async for stored in sweep(self._connection, LEDGER, filtered, after, told):
             if len(rows) == limit:
                 return RowPage(rows, rows[-1].revision)
-            entry = entry_of(stored)
+            entry = await self._entry(stored)
             if not states or entry.state in states:
                 rows.append(entry)
         return RowPage(rows, None)
@@ -109,7 +131,7 @@ class Rows:
         for subject in self._subjects_of(named):
             stored = await self._connection.last(LEDGER, subject)
             if stored is not None:
-                return entry_of(stored)
+                return await self._entry(stored)
         raise NotFine(f"there is no row {' '.join(named)!r}: see `fencepost ledger ls`")
 
     async def report(self, *named: str, told: Told = nobody) -> RowReport:
@@ -140,9 +162,18 @@ class Rows:
             counts.setdefault(entry.handler, Counter())[entry.state] += 1
             if entry.row is not None and not entry.row.state.terminal:
                 open_rows[stored.subject] = entry
+        paused: Counter[tuple[str, str]] = Counter()
+        for subject, entry in list(open_rows.items()):
+            pause = (await self._with_pause(entry)).pause
+            if pause:
+                del open_rows[subject]
+                counts[entry.handler][entry.state] -= 1
+                counts[entry.handler][PAUSED] += 1
+                paused[pause, entry.handler] += 1
         oldest = sorted(open_rows.values(), key=_first_seen)[:OLDEST_SHOWN]
         tidy = {name: dict(sorted((+count).items())) for name, count in sorted(counts.items())}
-        return LedgerCount(len(latest), tidy, oldest)
+        waiting = [PausedCount(*named, rows) for named, rows in sorted(paused.items())]
+        return LedgerCount(len(latest), tidy, oldest, waiting)
 
     async def releasable(self, *named: str) -> RowEntry:
         """Return the row, if its lease runs; raise NotFine with what to do instead."""
@@ -184,11 +215,28 @@ class Rows:
             raise NotFine(
                 f"{entry.digest} is {row.state}: no worker has it, so there is no lease to end"
             )
+        if entry.pause:
+            raise NotFine(
+                f"{entry.digest}: its handler is paused, so no worker has it: answer "
+                f"{entry.pause} (`fencepost questions show {entry.pause}`)"
+            )
         if row.lease_until_ms <= now_ms:
             raise NotFine(
                 f"{entry.digest}: its lease is over since {iso_time(row.lease_until_ms)}; a worker "
                 "takes it up when its event comes again"
             )
+
+    async def _entry(self, stored: StoredMessage) -> RowEntry:
+        return await self._with_pause(entry_of(stored))
+
+    async def _with_pause(self, entry: RowEntry) -> RowEntry:
+        """Return the entry with the pause that it waits under; pauses are read once, if at all."""
+        if entry.row is None or entry.row.state not in WORKED_ON:
+            return entry
+        if self._pauses is None:
+            self._pauses = await open_pauses(self._connection, self._subjects)
+        pause = self._pauses.question_of(entry.subject, entry.row)
+        return msgspec.structs.replace(entry, pause=pause) if pause else entry
 
     def _filter(self, handler: str | None, namespace: str | None) -> str:
         try:

@@ -33,7 +33,7 @@ from fencepost_schemas.limits import (
     LEDGER_BATCHES_MAX,
     LEDGER_READS_MAX,
 )
-from fencepost_schemas.row import Row, UnknownRowVersion, decode_row, encode_row
+from fencepost_schemas.row import Row, State, UnknownRowVersion, decode_row, encode_row
 from fencepost_schemas.subject import LEDGER, Subjects
 
 log = logging.getLogger("fencepost.ledger")
@@ -41,6 +41,8 @@ log = logging.getLogger("fencepost.ledger")
 AGAIN_S = 0.02
 """Before asking again while another write of the same row is in flight."""
 UNREACHABLE_S = 1.0
+STARTS = (State.CLAIMED, State.STARTED)
+"""Behind a row in one of these something runs."""
 _NO_HEADERS: dict[str, str] = {}
 ELECTION_S = 15.0
 """For a stream that was just made to be led; the broker's own elections take 4 to 9 s."""
@@ -49,6 +51,7 @@ ELECTION_S = 15.0
 class _Write(msgspec.Struct, gc=False):
     message: Message
     told: Told
+    starts: bool
     open: bool = True
 
 
@@ -62,11 +65,16 @@ class KvLedger:
         self._waiting: deque[_Write] = deque()
         self._on_their_way = 0
         self._stirred = asyncio.Event()
+        self._identity: str | None = None
+        """The one that this worker was found to be right with."""
+        self._look: asyncio.Task[None] | None = None
+        """The last look at the identity, which began no later than the last start was written."""
         self._reads = asyncio.Semaphore(LEDGER_READS_MAX)
 
     def submit(self, subject: str, row: Row, expect: int, told: Told) -> None:
         headers = self._expiry if row.state.terminal else _NO_HEADERS
-        self._waiting.append(_Write(Message(subject, encode_row(row), headers, expect), told))
+        message = Message(subject, encode_row(row), headers, expect)
+        self._waiting.append(_Write(message, told, row.state in STARTS))
         if self._may_commit():
             self._stirred.set()
 
@@ -78,7 +86,17 @@ class KvLedger:
         return _found(stored)
 
     async def identity(self) -> str | None:
-        return await read_identity(self._connection, self._subjects)
+        found = await read_identity(self._connection, self._subjects)
+        self._identity = self._identity if self._identity is not None else found
+        return found
+
+    async def confirm(self) -> None:
+        look = self._look
+        if look is None:
+            return
+        if not look.done():
+            await asyncio.wait((look,))
+        look.result()
 
     async def run(self) -> None:
         """Commit what is waiting, batch after batch, for ever."""
@@ -127,6 +145,10 @@ class KvLedger:
         return batch
 
     async def _commit(self, batch: list[_Write]) -> None:
+        if self._identity is not None and any(write.starts for write in batch):
+            # Side by side with the write, which is about as long on its way.
+            self._look = asyncio.create_task(self._look_at_identity(self._identity))
+            self._look.add_done_callback(_looked_at)
         messages = [write.message for write in batch]
         if len(batch) < BATCH_ATOMIC_MIN:
             await self._commit_burst(batch, messages)
@@ -179,9 +201,10 @@ class KvLedger:
             await asyncio.sleep(AGAIN_S)
         elif not reply.conflict:
             log.error(
-                "ledger: the broker does not take rows: %s (%d); nothing runs until it does",
+                "ledger: the broker does not take rows: %s (%d); nothing runs until it does%s",
                 reply.text,
                 reply.error,
+                reply.advice,
             )
             await asyncio.sleep(UNREACHABLE_S)
 
@@ -200,6 +223,23 @@ class KvLedger:
         self._waiting.extendleft(reversed(again))
         self._stirred.set()
 
+    async def _look_at_identity(self, identity: str) -> None:
+        """Raise LedgerDiffers where the ledger is no longer the one that this worker began with."""
+        stored = await self._read(self._subjects.ledger_identity())
+        if stored is None:
+            raise LedgerDiffers(
+                f"the ledger has lost its identity {identity}: somebody made its stream again or "
+                "removed what it held, and it does not know what was applied. Bring it back, or "
+                "go on in doubt (`fencepost ledger adopt`)"
+            )
+        found = msgspec.json.decode(stored.payload, type=LedgerIdentity).identity
+        if found != identity:
+            raise LedgerDiffers(
+                f"the ledger was {identity} and is {found} now: it was made again or restored, and "
+                "does not know what was applied. Bring it back, or go on in doubt "
+                "(`fencepost ledger adopt`)"
+            )
+
     async def _read(self, subject: str) -> StoredMessage | None:
         while True:
             try:
@@ -210,6 +250,11 @@ class KvLedger:
             except Unreachable as error:
                 log.warning("ledger: %s; nothing runs until it answers", error)
                 await asyncio.sleep(UNREACHABLE_S)
+
+
+def _looked_at(look: asyncio.Task[None]) -> None:
+    """See to it that nobody is told of a failure that nobody waited for: the next start will be."""
+    look.cancelled() or look.exception()
 
 
 def _tell(write: _Write, result: Written | Found | Exception) -> None:

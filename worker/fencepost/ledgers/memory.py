@@ -44,6 +44,9 @@ class MemoryLedger:
     async def read(self, subject: str) -> Found:
         return self._found(subject)
 
+    async def confirm(self) -> None:
+        """Nobody can exchange it."""
+
     async def identity(self) -> str | None:
         return self._identity
 

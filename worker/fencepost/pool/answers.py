@@ -54,7 +54,9 @@ class Answers:
             log.error("%s: not an answer: %s; it is passed over", message.subject, error)
             await self._connection.settle(message, TERM)
             return
-        if answer.kind in (QuestionKind.SEAM, QuestionKind.PAUSE):
+        if answer.kind is QuestionKind.LOSS:
+            done: list[Done] = []  # what is gone is gone: the answer is for the audit
+        elif answer.kind in (QuestionKind.SEAM, QuestionKind.PAUSE):
             done = await self._carry_out_held(answer, message)
         else:
             done = await self._rule_on_row(answer, message.reply)

@@ -27,7 +27,7 @@ from fencepost_schemas.question import (
 )
 from fencepost_schemas.row import Row
 from fencepost_schemas.standing import Standing
-from fencepost_schemas.subject import Subjects, digest_token, is_app_source, lane_of
+from fencepost_schemas.subject import Subjects, held_place, is_app_source, lane_of
 from fencepost_schemas.verdict import EpochRecord, Gap
 
 log = logging.getLogger("fencepost.pool")
@@ -83,7 +83,7 @@ class Desk:
         one must not take the other's place, which was acked because it is held.
         """
         event = work.event
-        place = digest_token(work.row_subject, event.generation, event.position)
+        place = held_place(work.row_subject, event.generation, event.position)
         return self._subjects.held(source, question, place)
 
     async def ask_pause(self, source: str, work: Work, row: Row, now_ms: int) -> str:

@@ -40,10 +40,23 @@ class Case:
 
     `given` is what `step` hears next, `plan` what it said last. `row` and `revision` are what
     stands, as far as this worker knows: an event's row is taken for absent, and found by the insert
-    that fails. `trace` is where its last attempt failed, `task` what works on it just now.
+    that fails. `decided_ms` is when its plan was made, by this machine's own clock; `fresh` says
+    that the broker's clock was read for what is decided next. `trace` is where its last attempt
+    failed, `task` what works on it just now.
     """
 
-    __slots__ = ("ending", "given", "plan", "revision", "row", "task", "trace", "work")
+    __slots__ = (
+        "decided_ms",
+        "ending",
+        "fresh",
+        "given",
+        "plan",
+        "revision",
+        "row",
+        "task",
+        "trace",
+        "work",
+    )
 
     def __init__(self, work: Work, given: Given, ending: Ending) -> None:
         self.work = work
@@ -52,6 +65,8 @@ class Case:
         self.row: Row | None = None
         self.revision = 0
         self.plan = NOTHING_YET
+        self.decided_ms = 0
+        self.fresh = False
         self.trace = ""
         self.task: asyncio.Task[None] | None = None
 

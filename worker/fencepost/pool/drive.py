@@ -10,13 +10,15 @@ all of them and then the next: that takes a quarter less of the processor than a
 """
 
 import asyncio
+import contextlib
 import itertools
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from fencepost.app import Fencepost
+from fencepost.errors import Denied, LedgerDiffers, Unreachable
 from fencepost.handler import Handler
 from fencepost.pool.ask import Desk
 from fencepost.pool.barrier import Superseded
@@ -24,6 +26,7 @@ from fencepost.pool.case import Awaited, Case, Done, Ending
 from fencepost.pool.clock import BrokerClock
 from fencepost.pool.emit import Emissions
 from fencepost.pool.leases import Leases, Running
+from fencepost.pool.readings import Readings
 from fencepost.pool.run import Attempts
 from fencepost.pool.verify import ask_checker
 from fencepost.pool.work import Ruled, Work, arrival, row_subject, shown
@@ -35,12 +38,14 @@ from fencepost_policies.plan import (
     Arrived,
     AtBarrier,
     Notice,
+    Plan,
     Settlement,
     Start,
     Terms,
     Verified,
 )
-from fencepost_schemas.row import State, UnknownRowVersion
+from fencepost_policies.waits import CLOCK_AGAIN_MS
+from fencepost_schemas.row import Row, State, UnknownRowVersion
 from fencepost_schemas.subject import Subjects
 
 log = logging.getLogger("fencepost.pool")
@@ -66,21 +71,23 @@ class Driver:
         world: World,
         owner: str,
         reached: Callable[[str], None],
+        read_clock: Callable[[], Awaitable[None]],
     ) -> None:
         self._app = app
         self._ledger = ledger
         self._desk = desk
         self._subjects = subjects
         self._clock = clock
-        self._owner = owner
+        self.owner = owner
         self._loop = asyncio.get_running_loop()
         self._session = world.random_name(16)
         self._claims = itertools.count(1)
         self._reached = reached
         self._attempts = Attempts(leases, emissions, pool, clock, world, self._enter)
-        self._handler_timeout_s = pool.handler_timeout_s
+        self.limits = self._attempts.limits
         self._lease_ms = int(pool.lease_s * S_TO_MS)
         self._timeout_ms = int(pool.handler_timeout_s * S_TO_MS)
+        self._reading_ms = int(pool.reading_s * S_TO_MS)
         self._lines: dict[str, list[Case]] = {}
         """Who waits here behind the one that is at a row now."""
         self._told: list[tuple[Case, Written | Found | Exception]] = []
@@ -89,27 +96,20 @@ class Driver:
         """Where something has happened that is to be decided on in the next turn."""
         self._stirred = asyncio.Event()
         self.tasks: set[asyncio.Task[None]] = set()
+        self._readings = Readings(read_clock, self.tasks)
         self._closed = False
-        self._terms = {
-            handler.name: Terms(
-                attempts_max=handler.attempts_max,
-                barrier=handler.barrier,
-                verifiable=handler.name in app.checkers,
-                sink_ms=int(handler.sink_retention_s * S_TO_MS),
-                parked_over_ms=int(pool.ack_wait_s * S_TO_MS),
-                asks_when_spent=handler.reconciles,
-            )
-            for handler in app.handlers.values()
-        }
+        self._halted = False
+        self._terms = _terms_of(app, pool)
 
     def start(self, handler: Handler) -> Start:
         """Return a fresh offer to run this handler."""
         return Start(
             claim=f"{self._session}-{next(self._claims)}",
-            owner=self._owner,
+            owner=self.owner,
             lease_ms=self._lease_ms,
             timeout_ms=self._timeout_ms,
             terms=self._terms[handler.name],
+            reading_ms=self._reading_ms,
         )
 
     async def arrived(self, work: Work, ruled: Ruled) -> Done:
@@ -132,6 +132,10 @@ class Driver:
         """Bring an event to its row, and tell `ending` how it came out; never before it returns."""
         self._line_up(Case(work, arrival(work, ruled, self.start(work.handler)), ending))
 
+    def halt(self) -> None:
+        """Start nothing more, while what runs comes to its end: its ledger may be another one."""
+        self._halted = True
+
     def close(self) -> None:
         """Begin nothing more: what runs is about to be cancelled."""
         self._closed = True
@@ -141,6 +145,10 @@ class Driver:
         while True:
             await self._stirred.wait()
             self._stirred.clear()
+            if self._clock.stale:
+                # Leases that are written now would be judged by a clock that we may not know.
+                with contextlib.suppress(Unreachable):
+                    await self._readings.read()
             self._hear_all()
             self._advance_all()
             if self._told or self._due:
@@ -191,11 +199,13 @@ class Driver:
 
     def _advance_all(self) -> None:
         due, self._due = self._due[:TURN_CASES_MAX], self._due[TURN_CASES_MAX:]
-        now_ms = self._clock.now_ms()
+        now_ms, steady_ms = self._clock.now_ms(), self._clock.steady_ms()
+        readings = {fresh: self._clock.reading(fresh=fresh) for fresh in (True, False)}
         planned = []
         for case in due:
+            case.decided_ms, fresh, case.fresh = steady_ms, case.fresh, False
             try:
-                case.plan = step(case.row, case.given, now_ms)
+                case.plan = step(case.row, case.given, now_ms, readings[fresh])
             except Exception as error:  # a fault of this program, which its worker has to hear of
                 self._fail(case, error)
             else:
@@ -223,7 +233,12 @@ class Driver:
     def _write(self, case: Case) -> None:
         """Begin a plan with its row."""
         row = case.plan.write
-        if row is None:
+        if self._halted and case.plan.run:
+            case.plan = Plan()  # silent: it comes again, to a worker that may start it
+            self._end(case)
+        elif case.plan.read_clock:
+            self._readings.ask(partial(self._timed, case))
+        elif row is None:
             self._carry_on(case)
         elif row.state is State.CONFLICT:
             # A conflict is recorded beside the row it conflicts with; once is enough.
@@ -232,6 +247,17 @@ class Driver:
         else:
             subject = case.work.row_subject
             self._ledger.submit(subject, row, case.revision, partial(self._hear, case))
+
+    def _timed(self, case: Case, error: Exception | None) -> None:
+        """Decide again by a clock that was just read; put off what waits for a broker away."""
+        if error is None:
+            case.fresh = True
+            self._decide(case)
+        elif isinstance(error, Unreachable) and not isinstance(error, Denied):
+            case.plan = Plan(settle=Settlement.LATER, delay_ms=CLOCK_AGAIN_MS)
+            self._end(case)
+        else:
+            self._fail(case, error)
 
     def _carry_on(self, case: Case) -> None:
         """Do what the plan asks for behind its write."""
@@ -276,7 +302,8 @@ class Driver:
         try:
             await doing(case)
         except BaseException as error:  # whatever it is, somebody waits to hear of it
-            self._fail(case, error)
+            if case.task is task:
+                self._fail(case, error)
             if isinstance(error, asyncio.CancelledError):
                 raise
         finally:
@@ -290,20 +317,32 @@ class Driver:
 
     async def _run(self, case: Case) -> None:
         assert case.row is not None
+        await self._ledger.confirm()
         terms = self._terms[case.work.handler.name]
-        finished, case.row, case.revision = await self._attempts.run(
-            case.work, case.row, case.revision, terms
-        )
+        leave = partial(self._leave_behind, case)
+        over_ms = case.decided_ms + self._lease_ms
+        ended = await self._attempts.run(case.work, case.row, case.revision, over_ms, terms, leave)
+        if ended is None:
+            return  # left behind: the case went on without it
+        finished, case.row, case.revision = ended
         case.given, case.trace = finished, finished.trace
         self._reached("ran")
         self._decide(case)
 
+    def _leave_behind(self, case: Case, row: Row) -> None:
+        """Go on without an attempt that does not end: its event comes again behind its lease."""
+        case.task = None
+        delay_ms = max(1, row.lease_until_ms - self._clock.now_ms())
+        case.ending.ended(Done(Settlement.LATER, delay_ms, row))
+        self._leave(case)
+
     async def _enter(self, work: Work, running: Running) -> None:
         """Let an attempt through its barrier: durably started, and within its lease."""
-        row, revision = running.stands
+        row, revision, _ = running.stands
         self._reached("at_barrier")
         while True:
-            plan = step(row, AtBarrier(running.claim), self._clock.now_ms())
+            time_ms = running.time_ms(self._clock.steady_ms())
+            plan = step(row, AtBarrier(running.claim), time_ms)
             if plan.write is None:
                 raise Superseded("another worker has taken it over")
             written = await self._ledger.write(work.row_subject, plan.write, revision)
@@ -312,10 +351,14 @@ class Driver:
                     raise Superseded("its row is gone")
                 row, revision = written.row, written.revision
                 continue
-            running.stands = (plan.write, written.revision)
+            running.written(plan.write, written.revision)
             break
+        try:
+            await self._ledger.confirm()
+        except LedgerDiffers as error:
+            raise Superseded(str(error)) from None
         self._reached("entered")
-        if self._clock.now_ms() >= running.lease_until_ms:
+        if self._clock.steady_ms() >= running.over_ms:
             raise Superseded("its lease was over at the barrier")
 
     async def _verify(self, case: Case) -> None:
@@ -324,7 +367,7 @@ class Driver:
         work, given = case.work, case.given
         start = given.start if isinstance(given, Arrived | Answered) else self.start(work.handler)
         checker = self._app.checkers[work.handler.name]
-        happened, error = await ask_checker(checker, work, case.row, self._handler_timeout_s)
+        happened, error = await ask_checker(checker, work, case.row, self.limits)
         case.given = Verified(case.row.claim, happened, start, error)
         self._reached("verified")
         self._decide(case)
@@ -336,3 +379,18 @@ class Driver:
         for notice in case.plan.publish:
             await self._desk.publish(notice, case.work, row, now_ms, case.trace)
         self._end(case)
+
+
+def _terms_of(app: Fencepost, pool: Pool) -> dict[str, Terms]:
+    """Return what each handler declares, by its name."""
+    return {
+        handler.name: Terms(
+            attempts_max=handler.attempts_max,
+            barrier=handler.barrier,
+            verifiable=handler.name in app.checkers,
+            sink_ms=int(handler.sink_retention_s * S_TO_MS),
+            parked_over_ms=int(pool.ack_wait_s * S_TO_MS),
+            asks_when_spent=handler.reconciles,
+        )
+        for handler in app.handlers.values()
+    }

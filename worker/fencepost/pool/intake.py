@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 
 import msgspec
 
-from fencepost.errors import Denied, NotFine, Unreachable
+from fencepost.errors import Denied, LedgerDiffers, NotFine, Unreachable
+from fencepost.patience import Patience
 from fencepost.ports import Broker, ConsumerPlan, Delivery
 from fencepost.settings import Settings
 
@@ -36,8 +37,8 @@ def in_a_task(work_on: WorkOn) -> Begin:
 class Feed(msgspec.Struct, frozen=True):
     """One consumer of an app: what it takes, how many at once, and what sees to a message.
 
-    `suffix` is behind the app's name in the consumer's. `from_now` passes over what was there
-    before the consumer was.
+    `suffix` is behind the app's name in the consumer's. `behind` says where a consumer that is made
+    has to begin; without it, that is at the beginning.
     """
 
     stream: str
@@ -45,7 +46,23 @@ class Feed(msgspec.Struct, frozen=True):
     subjects: tuple[str, ...]
     slots: int
     begin: Begin
-    from_now: bool = False
+    behind: Callable[[], Awaitable[int]] | None = None
+
+    async def plan(self, settings: Settings, app: str) -> ConsumerPlan:
+        """Return the consumer as it is to be made now."""
+        return ConsumerPlan(
+            self.stream,
+            consumer_name(app, self.suffix),
+            self.subjects,
+            settings.pool.ack_wait_s,
+            PENDING_MAX,
+            settings.broker.replicas,
+            await self.behind() if self.behind is not None else 0,
+        )
+
+
+def consumer_name(app: str, suffix: str) -> str:
+    return f"fp-{app}{suffix}"
 
 
 class Intake:
@@ -56,11 +73,17 @@ class Intake:
     """
 
     def __init__(
-        self, connection: Broker, stream: str, consumer: str, slots: int, begin: Begin
+        self,
+        connection: Broker,
+        plan: ConsumerPlan,
+        slots: int,
+        begin: Begin,
+        plan_again: Callable[[], Awaitable[ConsumerPlan]],
     ) -> None:
         self.tasks: set[asyncio.Task[None]] = set()
         self.taken = 0
-        self.puller = connection.puller(stream, consumer, self._take)
+        self.puller = connection.puller(plan.stream, plan.name, self._take)
+        self._plan_again = plan_again
         self._connection = connection
         self._slots = slots
         self._begin = begin
@@ -69,6 +92,8 @@ class Intake:
         """Something came, or a slot is free."""
         self._freed = asyncio.Event()
         self._failed: BaseException | None = None
+        self._unbegun: BaseException | None = None
+        """Why some of what came could not be begun."""
         self._words: list[tuple[Delivery, bytes]] = []
         self._saying = False
 
@@ -83,7 +108,7 @@ class Intake:
                 if self._failed is not None:
                     raise self._failed
                 if self.puller.gone.is_set():
-                    raise NotFine("the consumer is gone: start the worker again")
+                    await self._make_again()
                 self._stirred.clear()
                 self._begin_all()
                 await self.puller.want(self._slots - self.taken)
@@ -97,9 +122,29 @@ class Intake:
             finally:
                 self._begin_all()
 
+    async def _make_again(self) -> None:
+        """Make a consumer again that somebody deleted. What runs is left alone."""
+        try:
+            plan = await self._plan_again()
+            await self._connection.ensure_consumer(plan)
+        except Denied:
+            raise
+        except Unreachable as error:
+            log.warning("a consumer is gone: %s; making it again later", error)
+            return
+        self.puller.gone.clear()
+        log.warning(
+            "consumer %s of %s was gone and is made again: what is settled may come once more, "
+            "and the ledger knows it",
+            plan.name,
+            plan.stream,
+        )
+
     async def emptied(self) -> None:
         """Return once no slot is taken; raise what the work raised."""
         while self.taken:
+            if self._unbegun is not None:
+                raise self._unbegun
             self._freed.clear()
             await self._freed.wait()
         if self._failed is not None:
@@ -118,7 +163,8 @@ class Intake:
 
     def failed(self, error: BaseException) -> None:
         """Free the slot of a message that could not be dealt with. It comes again."""
-        if isinstance(error, Unreachable | NotFine) and not isinstance(error, Denied):
+        passing = isinstance(error, Unreachable | NotFine)
+        if passing and not isinstance(error, Denied | LedgerDiffers):
             # One event that cannot be dealt with must not stop all others.
             log.error("%s; the event comes again", error)
         elif not isinstance(error, asyncio.CancelledError):
@@ -138,7 +184,12 @@ class Intake:
     def _begin_all(self) -> None:
         if self._came:
             came, self._came = self._came, []
-            self._begin(self, came)
+            try:
+                self._begin(self, came)
+            except BaseException as error:  # nobody will ever free the slots of these messages
+                self._unbegun = error
+                self._freed.set()
+                raise
 
     def _free(self, slots: int = 1) -> None:
         self.taken -= slots
@@ -177,20 +228,17 @@ class Intake:
 
 
 async def open_intakes(
-    settings: Settings, connection: Broker, app: str, feeds: Sequence[Feed]
+    settings: Settings,
+    connection: Broker,
+    app: str,
+    feeds: Sequence[Feed],
+    patience: Patience,
 ) -> list[Intake]:
     """Return an intake for each feed, whose consumer is made where it is missing."""
     intakes = []
     for feed in feeds:
-        plan = ConsumerPlan(
-            feed.stream,
-            f"fp-{app}{feed.suffix}",
-            feed.subjects,
-            settings.pool.ack_wait_s,
-            PENDING_MAX,
-            settings.broker.replicas,
-            feed.from_now,
-        )
-        await connection.ensure_consumer(plan)
-        intakes.append(Intake(connection, feed.stream, plan.name, feed.slots, feed.begin))
+        plan_again = partial(feed.plan, settings, app)
+        plan = await patience.wait_out(plan_again)
+        await patience.wait_out(partial(connection.ensure_consumer, plan))
+        intakes.append(Intake(connection, plan, feed.slots, feed.begin, plan_again))
     return intakes

@@ -14,20 +14,13 @@ LIFESPAN_S = 2.0
 class Lifespan:
     """The app's lifespan, entered and left by the worker's own task. Use as a context manager."""
 
-    def __init__(
-        self, inner: AbstractAsyncContextManager[None], drain_s: float, stop: asyncio.Event
-    ) -> None:
+    def __init__(self, inner: AbstractAsyncContextManager[None], drain_s: float) -> None:
         self._inner = inner
         self._drain_s = drain_s
-        self._stop = stop
         self._ends_s: float | None = None
 
     def ends(self) -> None:
-        """Begin to count the time that the worker has for its end, whatever it ends by.
-
-        `stop` is set: the process is to end, and counts for itself.
-        """
-        self._stop.set()
+        """Begin to count the time that the worker has for its end."""
         if self._ends_s is None:
             self._ends_s = asyncio.get_running_loop().time()
 

@@ -15,8 +15,10 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import FrameType
+from typing import Any
 
 from fencepost.errors import FencepostError
+from fencepost.foreign_text import fit
 from fencepost.pool.leases import Leases
 from fencepost.ports import Broker
 
@@ -35,7 +37,7 @@ Connect = Callable[[], AbstractAsyncContextManager[Broker]]
 @asynccontextmanager
 async def renew_in_thread(leases: Leases, connect: Connect) -> AsyncIterator[None]:
     """Renew leases from a thread until left; `connect` is entered on that thread."""
-    watched = _Watched(asyncio.get_running_loop(), threading.get_ident())
+    watched = _Watched(asyncio.get_running_loop(), threading.get_ident(), leases.blocked_by)
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
     here, gone = asyncio.get_running_loop(), asyncio.Event()
 
@@ -94,9 +96,15 @@ async def _keep_renewing(leases: Leases, connect: Connect) -> None:
 class _Watched:
     """Another thread's loop: whether it comes round, and what it stands in while it does not."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, thread: int) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        thread: int,
+        blocked_by: Callable[[asyncio.Task[Any]], None],
+    ) -> None:
         self._loop = loop
         self._thread = thread
+        self._blocked_by = blocked_by
         self._seen_s = time.monotonic()
         self._told = False
 
@@ -104,8 +112,13 @@ class _Watched:
         while True:
             with contextlib.suppress(RuntimeError):  # the loop has ended before us
                 self._loop.call_soon_threadsafe(self._mark)
+            slept_from_s = time.monotonic()
             await asyncio.sleep(LOOK_S)
-            lag_s = time.monotonic() - self._seen_s
+            now_s = time.monotonic()
+            if now_s - slept_from_s > 2 * LOOK_S:
+                # This thread stood still as well, so it is the whole process that was stopped.
+                continue
+            lag_s = now_s - self._seen_s
             if lag_s < LAG_S:
                 self._told = False
             elif not self._told:
@@ -117,6 +130,8 @@ class _Watched:
 
     def _tell(self, lag_s: float) -> None:
         task = asyncio.current_task(self._loop)
+        if task is not None:
+            self._blocked_by(task)
         name = task.get_name() if task is not None else "something outside every task"
         log.error(
             "the event loop has stood still for %.1f s in %s (%s): nothing else goes on there "
@@ -132,4 +147,4 @@ def _place(frame: FrameType | None) -> str:
     if frame is None:
         return "nowhere"
     innermost = traceback.extract_stack(frame)[-1]
-    return f"{innermost.filename}:{innermost.lineno} in {innermost.name}"
+    return f"{fit(innermost.filename)}:{innermost.lineno} in {fit(innermost.name)}"

@@ -6,7 +6,6 @@ import contextvars
 import hashlib
 import logging
 import threading
-import traceback
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -14,9 +13,11 @@ from typing import Any
 import msgspec
 from opentelemetry.trace import Span
 
+from fencepost.foreign_text import error_text, fit, log_error, told_by
 from fencepost.handler import Context, NotApplied, OpenGate, Reject, Retry
 from fencepost.pool.barrier import Barrier, Side, Superseded
 from fencepost.pool.clock import BrokerClock
+from fencepost.pool.crash_points import Crash
 from fencepost.pool.emit import Emissions
 from fencepost.pool.leases import Leases, Running
 from fencepost.pool.limits import Limit, Limits
@@ -31,8 +32,6 @@ from fencepost_schemas.row import Row
 log = logging.getLogger("fencepost.pool")
 
 S_TO_MS = 1000
-TRACE_CHARS_MAX = 2_000
-"""The end of a traceback, which is where it tells most."""
 TRACED_LOOK_MS = 1_000
 HANDLER = "handler "
 """The beginning of the names of threads that handlers run in."""
@@ -41,6 +40,8 @@ _NO_SPAN = contextlib.nullcontext()
 
 Enter = Callable[[Work, Running], Coroutine[Any, Any, None]]
 """Lets an attempt through its barrier, or raises Superseded."""
+Leave = Callable[[Row], None]
+"""Goes on without an attempt that does not end; its row stands like this."""
 
 
 class Attempts:
@@ -61,56 +62,90 @@ class Attempts:
         self._clock = clock
         self._world = world
         self._enter = enter
-        self._limits = Limits(pool)
+        self.limits = Limits(pool)
+        leases.blocked_by = self.limits.charge
         self._traced = False
         self._look_at_ms = 0
         self._timeout_ms = int(pool.handler_timeout_s * S_TO_MS)
 
     async def run(
-        self, work: Work, row: Row, revision: int, terms: Terms
-    ) -> tuple[Finished, Row, int]:
+        self,
+        work: Work,
+        row: Row,
+        revision: int,
+        over_ms: int,
+        terms: Terms,
+        leave: Leave,
+    ) -> tuple[Finished, Row, int] | None:
         """Run the handler; return how it ended, and the row as it stands by then.
 
-        Not where its lease was over before it could begin: the broker may have said so late that
-        the claim was taken. The quarantine, behind which an answer may have the handler run again,
-        covers a start within the lease and no later one.
+        Return None where it was left behind: `leave` was called then, and its end does not count.
+
+        The handler does not begin once its lease is over, which is at `over_ms` by this machine's
+        own clock: the broker may have said so late that the claim was taken. The quarantine, behind
+        which an answer may have the handler run again, covers a start within the lease and no later
+        one.
 
         Anything that the handler does not say is unknown: an exception, or the end of its time, may
         have come after the effect. Only a barrier knows better.
         """
-        now_ms = self._clock.now_ms()
-        if now_ms >= row.lease_until_ms:
+        steady_ms = self._clock.steady_ms()
+        if steady_ms >= over_ms:
             late = "claimed too late to begin"
             return Finished(row.claim, Outcome.NOT_APPLIED, error=late, terms=terms), row, revision
         running = Running(
             work.row_subject,
             row,
             revision,
-            until_ms=None if work.handler.threaded else now_ms + self._timeout_ms,
+            over_ms=over_ms,
+            until_ms=None if work.handler.threaded else steady_ms + self._timeout_ms,
             reply=work.reply,
             shown=shown(work),
         )
+        limit = Limit(
+            partial(self._lease_left_s, running),
+            shown=running.shown,
+            moved=partial(_renew_for_longer, running),
+            leave=partial(self._leave, running, leave),
+        )
         barrier = None
         if work.handler.barrier:
-            barrier = Barrier(partial(self._enter, work, running))
-        limit = Limit(partial(self._lease_left_s, running))
+            barrier = Barrier(partial(self._enter_in_time, work, running, limit))
         self._leases.watch(running)
         try:
-            with _span(work, row, work.carrier.headers) if self._is_traced(now_ms) else _NO_SPAN:
+            with _span(work, row, work.carrier.headers) if self._is_traced(steady_ms) else _NO_SPAN:
                 finished = await self._finished(work, row, barrier, limit, terms)
         finally:
-            self._leases.end(running)
-        return finished, *running.stands
+            if not limit.left_behind:
+                self._leases.end(running)
+        if limit.left_behind:
+            said = f"{finished.outcome} {finished.error}".rstrip()
+            log.warning("%s: left behind, ended now: %s; it does not count", running.shown, said)
+            return None
+        row, revision, _ = running.stands
+        return finished, row, revision
+
+    def _leave(self, running: Running, leave: Leave) -> None:
+        self._leases.end(running)
+        leave(running.stands[0])
+
+    async def _enter_in_time(self, work: Work, running: Running, limit: Limit) -> None:
+        """Let an attempt through its barrier, unless it was left behind."""
+        if not limit.left_behind:
+            await self._enter(work, running)
+        if limit.left_behind:
+            raise Superseded("it was left behind before its barrier")
 
     async def _finished(
         self, work: Work, row: Row, barrier: Barrier | None, limit: Limit, terms: Terms
     ) -> Finished:
+        task = asyncio.current_task()
         try:
             result = await self._call(work, row, barrier, limit)
         except Superseded as over:
-            return Finished(row.claim, Outcome.NOT_APPLIED, error=str(over), terms=terms)
-        except (Exception, asyncio.CancelledError) as error:  # whatever a handler may raise
-            if _stopped(error):
+            return Finished(row.claim, Outcome.NOT_APPLIED, error=fit(over), terms=terms)
+        except BaseException as error:  # whatever a handler may raise, an exit of Python's included
+            if _ends_the_worker(error, task):
                 raise
             bounds = wait_bounds(
                 row.attempt,
@@ -139,20 +174,20 @@ class Attempts:
             )
         if handler.threaded:
             call = _in_thread(lambda: handler.function(work.payload, **arguments), handler.name)
-            return self._limits.wait_for_thread(call, handler.name)
+            return self.limits.wait_for_thread(call, handler.name)
         made = handler.function(work.payload, **arguments)
         assert asyncio.iscoroutine(made)
-        return self._limits.hold(made, limit)
+        return self.limits.hold(made, limit)
 
-    def _is_traced(self, now_ms: int) -> bool:
+    def _is_traced(self, steady_ms: int) -> bool:
         """Look now and then whether somebody takes spans: to look costs more than to run."""
-        if now_ms >= self._look_at_ms:
+        if steady_ms >= self._look_at_ms:
             self._traced = traced()
-            self._look_at_ms = now_ms + TRACED_LOOK_MS
+            self._look_at_ms = steady_ms + TRACED_LOOK_MS
         return self._traced
 
     def _lease_left_s(self, running: Running) -> float:
-        return (running.lease_until_ms - self._clock.now_ms()) / S_TO_MS
+        return (running.over_ms - self._clock.steady_ms()) / S_TO_MS
 
 
 def _ended(
@@ -164,21 +199,27 @@ def _ended(
     retry_ms: int,
 ) -> Finished:
     """Say what it means that a handler ended with this error."""
-    text = limit or f"{type(error).__name__}: {error}"
+    told = told_by(error)
+    text = limit or told.text
     if barrier is not None and barrier.side is Side.BEHIND:
-        log.error("%s: its effect happened, then: %s", name, text, exc_info=error)
+        log_error(log, logging.ERROR, f"{name}: its effect happened, then: {text}", told)
         return Finished(claim, Outcome.APPLIED)
     outcome = Outcome.UNKNOWN
     if isinstance(error, Reject):
-        outcome, text = Outcome.REJECTED, f"rejected: {error}"
+        outcome, text = Outcome.REJECTED, f"rejected: {fit(error)}"
     elif isinstance(error, Retry):
-        outcome, text, retry_ms = Outcome.NOT_APPLIED, str(error), int(error.after_s * S_TO_MS)
+        outcome, text, retry_ms = Outcome.NOT_APPLIED, fit(error), int(error.after_s * S_TO_MS)
     elif isinstance(error, NotApplied):
-        outcome, text = Outcome.NOT_APPLIED, f"not applied: {error}"
+        outcome, text = Outcome.NOT_APPLIED, f"not applied: {fit(error)}"
     elif not limit:
-        log.warning("%s: %s", name, type(error).__name__, exc_info=error)
-    trace = "".join(traceback.format_exception(error))[-TRACE_CHARS_MAX:]
-    return Finished(claim, outcome, error=text, retry_ms=retry_ms, trace=trace)
+        log_error(log, logging.WARNING, f"{name}: {told.text}", told)
+    return Finished(claim, outcome, error=text, retry_ms=retry_ms, trace=told.trace)
+
+
+def _renew_for_longer(running: Running, by_s: float) -> None:
+    """Keep the lease up for as long as its attempt may run."""
+    if running.until_ms is not None:
+        running.until_ms += int(by_s * S_TO_MS)
 
 
 def _in_thread(call: Callable[[], object], name: str) -> asyncio.Future[object]:
@@ -201,7 +242,7 @@ def _in_thread(call: Callable[[], object], name: str) -> asyncio.Future[object]:
         try:
             result = context.run(call)
         except StopIteration as error:
-            failed = RuntimeError(f"StopIteration: {error}")
+            failed = RuntimeError(error_text(error))
         except BaseException as error:  # a thread has nobody above it to tell
             failed = error
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
@@ -228,10 +269,24 @@ def _span(work: Work, row: Row, headers: Mapping[str, str]) -> Iterator[Span]:
         yield span
 
 
-def _stopped(error: BaseException) -> bool:
-    """Return True if this worker is being ended, and not just something the handler waited for."""
-    task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+def _ends_the_worker(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
+    """Return True if this worker is being ended, and not just something the handler raised.
+
+    `task` is the attempt's. A coroutine that nobody runs any more is closed by a GeneratorExit,
+    which comes from outside of it.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        return task is not None and task.cancelling() > 0
+    if isinstance(error, GeneratorExit):
+        return _running_task() is not task
+    return isinstance(error, Crash)
+
+
+def _running_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
 
 
 def _digest(result: object) -> str:
@@ -240,6 +295,6 @@ def _digest(result: object) -> str:
         return ""
     try:
         encoded = msgspec.json.encode(result)
-    except (TypeError, ValueError, OverflowError, RecursionError):
+    except Exception:  # whatever a foreign object raises where it is looked into
         return ""
     return hashlib.sha256(encoded).hexdigest()

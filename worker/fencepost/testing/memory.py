@@ -15,8 +15,20 @@ from typing import TypeVar
 import msgspec
 
 from fencepost.errors import NotFine, Unanswered
-from fencepost.ports import ConsumerPlan, Delivery, Message, NotStored, Stored, StoredMessage
+from fencepost.ports import (
+    ConsumerPlan,
+    ConsumerState,
+    Delivery,
+    Message,
+    NotStored,
+    Stood,
+    Stored,
+    StoredMessage,
+    StreamState,
+)
+from fencepost.testing.consumer import Consumer
 from fencepost.testing.streams import Stream, takes
+from fencepost_policies.drift import Drift
 from fencepost_schemas.subject import stream_plans
 
 T = TypeVar("T")
@@ -35,62 +47,19 @@ class Vices(msgspec.Struct):
     reply_limit_s: float = 5.0
 
 
-class _Consumer:
-    """One durable consumer: what was delivered and not acked, and what is acked."""
-
-    def __init__(self, stream: Stream, plan: ConsumerPlan) -> None:
-        self.stream = stream
-        self.plan = plan
-        self.next_sequence = stream.sequence + 1 if plan.from_now else 1
-        self.due: dict[int, float] = {}
-        """When each unacked message may be delivered again."""
-        self.acked_at: dict[int, float] = {}
-        self.known: set[int] = set()
-        """What it remembers to have delivered before: a hint, and forgotten with acks."""
-        self.pulls: list[MemoryPuller] = []
-
-    @property
-    def idle(self) -> bool:
-        """True where nothing waits and nothing is unacked."""
-        return not self.due and all(
-            self.stream.matching(subject, self.next_sequence) is None
-            for subject in self.plan.subjects
-        )
-
-    def take_due(self, now_s: float) -> StoredMessage | None:
-        """Return the next message to deliver: one whose time is over, else a new one."""
-        for sequence in sorted(self.due):
-            if self.due[sequence] <= now_s:
-                message = self.stream.messages.get(sequence)
-                if message is None:
-                    del self.due[sequence]
-                    continue
-                self.due[sequence] = now_s + self.plan.ack_wait_s
-                return message
-        found = [
-            message
-            for subject in self.plan.subjects
-            if (message := self.stream.matching(subject, self.next_sequence)) is not None
-        ]
-        if not found or len(self.due) >= self.plan.pending_max:
-            return None
-        message = min(found, key=lambda one: one.sequence)
-        self.next_sequence = message.sequence + 1
-        self.due[message.sequence] = now_s + self.plan.ack_wait_s
-        return message
-
-
 class MemoryBroker:
     """The server: streams, consumers, and whether it answers."""
 
     def __init__(self, prefix: str = "fp", chance: Random | None = None) -> None:
         self.prefix = prefix
         self.vices = Vices()
+        self.clock_ahead_ms = 0
+        """How far its clock was set since it began, or how far the next leader's is ahead."""
         self.chance = chance if chance is not None else Random(0)
         self.up = asyncio.Event()
         self.up.set()
         self.streams = {plan.name: Stream(plan) for plan in stream_plans(prefix)}
-        self.consumers: dict[tuple[str, str], _Consumer] = {}
+        self.consumers: dict[tuple[str, str], Consumer] = {}
         self.connections: list[MemoryConnection] = []
         self._stirred = asyncio.Event()
 
@@ -222,7 +191,7 @@ class MemoryConnection:
 
     async def clock_ms(self, stream: str) -> int:
         loop = asyncio.get_running_loop()
-        return await self._call(lambda: int(loop.time() * 1000))
+        return await self._call(lambda: int(loop.time() * 1000) + self.broker.clock_ahead_ms)
 
     # --- delivering
     async def ensure_consumer(self, plan: ConsumerPlan) -> None:
@@ -230,9 +199,43 @@ class MemoryConnection:
             known = self.broker.consumers.get((plan.stream, plan.name))
             if known is None:
                 stream = self.broker.streams[plan.stream]
-                self.broker.consumers[plan.stream, plan.name] = _Consumer(stream, plan)
+                self.broker.consumers[plan.stream, plan.name] = Consumer(stream, plan)
 
         await self._call(ensure)
+
+    async def stream_state(self, stream: str) -> StreamState:
+        loop, held = asyncio.get_running_loop(), self.broker.streams[stream]
+        now_ms = int(loop.time() * 1000) + self.broker.clock_ahead_ms
+        return await self._call(lambda: StreamState("once", held.sequence, now_ms, 0))
+
+    async def consumer_state(self, stream: str, consumer: str) -> ConsumerState | None:
+        def state() -> ConsumerState | None:
+            known = self.broker.consumers.get((stream, consumer))
+            if known is None:
+                return None
+            floor = min(known.due, default=known.next_sequence) - 1
+            return ConsumerState(floor, known.idle)
+
+        return await self._call(state)
+
+    async def first_behind(self, stream: str, subject: str, sequence: int) -> Stood | None:
+        def first() -> Stood | None:
+            held = self.broker.streams[stream]
+            found = held.matching(subject, sequence + 1)
+            if found is None:
+                return None
+            return Stood(found.sequence, int(held.stored_s[found.sequence] * 1000))
+
+        return await self._call(first)
+
+    async def held(self, stream: str, subject: str) -> int:
+        kept = self.broker.streams[stream].messages
+        return await self._call(
+            lambda: len([one for one in kept.values() if takes(subject, one.subject)])
+        )
+
+    async def drifts(self) -> list[Drift]:
+        return []
 
     def puller(
         self, stream: str, consumer: str, take: Callable[[Delivery], None]
@@ -246,7 +249,7 @@ class MemoryConnection:
         stream, consumer, sequence = delivery.reply.split(" ")
         if self.broker.chance.random() >= self.broker.vices.ack_lost:
             held = self.broker.consumers[stream, consumer]
-            self._travel(lambda: _settle(held, int(sequence), word), None)
+            self._travel(lambda: held.settle(int(sequence), word), None)
 
     async def settle_all(self, words: Sequence[tuple[Delivery, bytes]]) -> None:
         for delivery, word in words:
@@ -324,7 +327,7 @@ class MemoryPuller:
     """As the real one: asks for messages, counts what is outstanding."""
 
     def __init__(
-        self, connection: MemoryConnection, consumer: _Consumer, take: Callable[[Delivery], None]
+        self, connection: MemoryConnection, consumer: Consumer, take: Callable[[Delivery], None]
     ) -> None:
         self.outstanding = 0
         self.gone = asyncio.Event()
@@ -347,7 +350,7 @@ class MemoryPuller:
         self.outstanding = max(self.outstanding, count)
         self._connection.broker.stir()
 
-    def hand(self, consumer: _Consumer, message: StoredMessage) -> None:
+    def hand(self, consumer: Consumer, message: StoredMessage) -> None:
         """Deliver one message to the puller's process, whatever state that is in."""
         self.outstanding -= 1
         again = message.sequence in consumer.known
@@ -377,17 +380,3 @@ def _reply_or_unknown(
     if isinstance(reply, BaseException):
         raise reply
     return reply
-
-
-def _settle(consumer: _Consumer, sequence: int, word: bytes) -> None:
-    now_s = asyncio.get_running_loop().time()
-    if sequence not in consumer.due:
-        return
-    if word.startswith((b"+ACK", b"+TERM")):
-        del consumer.due[sequence]
-        consumer.acked_at[sequence] = now_s
-    elif word.startswith(b"+WPI"):
-        consumer.due[sequence] = now_s + consumer.plan.ack_wait_s
-    elif word.startswith(b"-NAK"):
-        told = msgspec.json.decode(word[5:]) if len(word) > 5 else {}
-        consumer.due[sequence] = now_s + told.get("delay", 0) / 1e9

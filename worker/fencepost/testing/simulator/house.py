@@ -46,6 +46,7 @@ class House:
         self.workers: list[Process] = []
         self.traps: list[Trap] = []
         self._connections: dict[str, MemoryConnection] = {}
+        self._worlds: dict[str, SimulatedWorld] = {}
         self._count = 0
 
     async def begin(self) -> None:
@@ -93,6 +94,9 @@ class House:
     def connection_of(self, process: Process) -> MemoryConnection:
         return self._connections[process.name]
 
+    def world_of(self, process: Process) -> SimulatedWorld:
+        return self._worlds[process.name]
+
     def row(self, subject: str) -> Row:
         """Return a row of the ledger as it stands."""
         ledger = self.broker.streams[LEDGER]
@@ -128,6 +132,7 @@ class House:
         processes.append(process)
         connection = self._connections[process.name] = MemoryConnection(self.broker)
         world = SimulatedWorld(self.chance, self.chance.randint(-SKEW_MS, SKEW_MS))
+        self._worlds[process.name] = world
         reached = self._trapped(process, kind)
         process.start(self._supervise(process, processes, main(connection, world, reached)))
         return process
@@ -183,9 +188,10 @@ class House:
 
             @app.verify("charge")
             async def look(payload: dict[str, Any], ctx: Context) -> bool | None:
-                # It knows who may still act, and tells the truth or nothing.
+                # It knows who may still act, and tells the truth or nothing; a frank one says
+                # what it sees, and relies on being asked when nobody can act any more.
                 task = payload["task"]
-                if self.sink.may_land(ctx.handler, task):
+                if not self.plan.frank and self.sink.may_land(ctx.handler, task):
                     return None
                 return self.sink.landed(ctx.handler, task)
 

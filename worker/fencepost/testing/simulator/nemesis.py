@@ -9,6 +9,9 @@ from fencepost.testing.simulator.loop import Process
 from fencepost.testing.simulator.traps import BRIDGE_POINTS, WORKER_POINTS, Deed, Kind, Trap
 
 PAUSE_S_MAX = 20.0
+SET_BY_MS = (300, 5_000, 61_000, 3_600_000)
+SET_BACK_MS = 20_000
+"""What waits for a time waits longer by as much as the broker's clock is set back."""
 TRAP_S = 10.0
 """How long a trap waits for a process to come by."""
 
@@ -35,6 +38,8 @@ class Nemesis:
             "ghost": self._ghost,
             "deaf_bridge": self._deaf_bridge,
             "deaf_worker": self._deaf_worker,
+            "set_clock": self._set_clock,
+            "set_broker_clock": self._set_broker_clock,
         }
 
     async def torment(self) -> None:
@@ -214,6 +219,22 @@ class Nemesis:
         self._house.broker.vices.ack_lost = 0.3
         await asyncio.sleep(5.0)
         self._house.broker.vices.ack_lost = 0.0
+
+    # --- clocks
+    async def _set_clock(self) -> None:
+        """Set the wall clock of one machine, forward or back."""
+        processes = [*self._house.bridges, *self._house.workers]
+        if processes:
+            process = self._chance.choice(processes)
+            by_ms = self._chance.choice((-1, 1)) * self._chance.choice(SET_BY_MS)
+            self._house.world_of(process).skew_ms += by_ms
+            self._note(f"clock of {process.name} set by {by_ms} ms")
+
+    async def _set_broker_clock(self) -> None:
+        """Set the broker's clock, or have another node lead whose clock is another one."""
+        by_ms = self._chance.choice((*SET_BY_MS, -SET_BACK_MS))
+        self._house.broker.clock_ahead_ms += by_ms
+        self._note(f"clock of the broker set by {by_ms} ms")
 
     # --- processes
     async def _caught(self, trap: Trap) -> Process | None:

@@ -63,6 +63,8 @@ class Plan(msgspec.Struct, frozen=True):
     barrier: bool = False
     checker: bool = False
     """Whether the handler marks its effect, and whether somebody can say that it happened."""
+    frank: bool = False
+    """Whether that somebody says what there is to see, whoever may still act."""
     tasks: int = 40
     busy_s: float = 60.0
 
@@ -90,12 +92,25 @@ LATER_FAULTS = (
     "deaf_bridge",
     "deaf_worker",
 )
+CLOCK_FAULTS = ("set_clock", "set_broker_clock")
 _JOINS: tuple[Join, ...] = ("atomic", "racy", "unknown")
 PAUSES = ("pause_worker", "zombie", "ghost")
 
 
 def draw_plan(seed: int) -> Plan:
-    """Return the plan of a seed: the first floor's, with what came to the simulator since."""
+    """Return the plan of a seed: the second floor's, with clocks that are set."""
+    chance = Random(f"third floor {seed}")
+    plan = draw_second_floor(seed)
+    set_clocks = tuple(fault for fault in CLOCK_FAULTS if chance.random() < 0.4)
+    if plan.manner == "punctual":
+        # What a person sees at the end of a quarantine is true only if that was a whole one.
+        set_clocks = tuple(fault for fault in set_clocks if fault != "set_broker_clock")
+    frank = not any(fault in PAUSES for fault in plan.faults) and chance.random() < 0.5
+    return msgspec.structs.replace(plan, faults=(*plan.faults, *set_clocks), frank=frank)
+
+
+def draw_second_floor(seed: int) -> Plan:
+    """Return the first floor's plan, with what came to the simulator after it."""
     chance = Random(f"second floor {seed}")
     plan = draw_first_floor(seed)
     faults = (*plan.faults, *(fault for fault in LATER_FAULTS if chance.random() < 0.4))

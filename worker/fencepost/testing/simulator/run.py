@@ -150,11 +150,7 @@ def _state(house: House) -> str:
 def _read(house: House, history: History) -> None:
     """Put what the broker holds into the history."""
     history.published = house.published()
-    events = house.broker.streams[EVENTS]
-    for sequence, stored in events.messages.items():
-        if ".epochs." in stored.subject:
-            record = msgspec.json.decode(stored.payload, type=EpochRecord)
-            history.records.append(Recorded(sequence, record))
+    history.records += _verdicts(house)
     for stored in house.broker.streams[LEDGER].messages.values():
         if not stored.subject.endswith(".identity"):
             history.rows.append(decode_row(stored.payload))
@@ -170,3 +166,13 @@ def _read(house: House, history: History) -> None:
             history.questions.append(msgspec.json.decode(stored.payload, type=Question))
     for stored in house.broker.streams[ANSWERS].messages.values():
         history.answers.append(msgspec.json.decode(stored.payload, type=Answer))
+
+
+def _verdicts(house: House) -> list[Recorded]:
+    """Return the record of each verdict, without what was told before one."""
+    found = []
+    for sequence, stored in house.broker.streams[EVENTS].messages.items():
+        if ".epochs." in stored.subject:
+            record = msgspec.json.decode(stored.payload, type=EpochRecord)
+            found += [] if record.early else [Recorded(sequence, record)]
+    return found

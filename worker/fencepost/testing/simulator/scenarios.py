@@ -70,6 +70,28 @@ def haste(seed: int) -> Plan:
     )
 
 
+def set_clocks(seed: int) -> Plan:
+    """Machines' clocks are set while handlers run, and their events are told again meanwhile."""
+    source = msgspec.structs.replace(HONEST, restart_every_s=5.0, reannounces_max=12)
+    return msgspec.structs.replace(
+        _CALM,
+        seed=seed,
+        source=source,
+        faults=("set_clock",),
+        fault_every_s=1.0,
+        checker=True,
+        frank=True,
+        slow_s=4.5,
+        tasks=100,
+    )
+
+
+def set_broker_clocks(seed: int) -> Plan:
+    """The broker's clock is set while handlers run, as where it elects and nodes' clocks differ."""
+    plan = set_clocks(seed)
+    return msgspec.structs.replace(plan, faults=("set_broker_clock",), fault_every_s=8.0)
+
+
 def leaky_joins(seed: int) -> Plan:
     """A source that loses events at its join, which nobody knows of."""
     source = msgspec.structs.replace(

@@ -7,6 +7,7 @@ to the point as a single thread can be stopped from within.
 import asyncio
 from enum import StrEnum
 
+from fencepost.pool.crash_points import Crash
 from fencepost.testing.simulator.loop import Process
 
 BRIDGE_POINTS = (
@@ -33,7 +34,7 @@ class Deed(StrEnum):
     PAUSE = "pause"
 
 
-class Killed(BaseException):
+class Killed(Crash):
     """The process is gone. It is no Exception: as with SIGKILL, the product can catch nothing."""
 
 

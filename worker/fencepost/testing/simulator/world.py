@@ -11,12 +11,14 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 
 
 class SimulatedWorld:
+    """`skew_ms` is how far the wall clock is wrong; whoever sets that clock changes it."""
+
     def __init__(self, chance: Random, skew_ms: int) -> None:
         self._chance = chance
-        self._skew_ms = skew_ms
+        self.skew_ms = skew_ms
 
     def wall_ms(self) -> int:
-        return BEGIN_MS + self._skew_ms + int(self.monotonic_s() * 1000)
+        return BEGIN_MS + self.skew_ms + int(self.monotonic_s() * 1000)
 
     def monotonic_s(self) -> float:
         return asyncio.get_running_loop().time()
