@@ -140,6 +140,7 @@ async def _until_one_ends(
             name = next(waits[task] for task in waits if task in done)
             raise NotFine(f"the {name} {_ended(children[name])}; everything is stopped")
     finally:
+        stop.set()  # whatever ended it: from here on the end of the process is bounded
         for task in (stopping, *waits):
             task.cancel()
 

@@ -39,13 +39,18 @@ EXECUTOR = "asyncio"
 class Stop(asyncio.Event):
     """Set when main is to end; from then on its end is bounded, whoever set it.
 
-    Until somebody waits for it main is still at its start, and may be cancelled.
+    Where nobody waits for it main is at its start: it has nothing to drain, and may be cancelled.
     """
 
     def __init__(self, drain_s: float) -> None:
         super().__init__()
-        self.heard = False
         self._drain_s = drain_s
+        self._waiting = 0
+
+    @property
+    def heard(self) -> bool:
+        """Whether main hears, or has heard, that it is to end."""
+        return self._waiting > 0 or self.is_set()
 
     @property
     def limit_s(self) -> float:
@@ -53,13 +58,15 @@ class Stop(asyncio.Event):
         return (self._drain_s if self.heard else 0.0) + END_S
 
     async def wait(self) -> Any:
-        self.heard = True
-        return await super().wait()
+        self._waiting += 1
+        try:
+            return await super().wait()
+        finally:
+            self._waiting -= 1
 
     def set(self) -> None:
-        if not self.is_set():
-            ending.begin(self.limit_s)
         super().set()
+        ending.begin(self.limit_s)
 
 
 def run(main: Coroutine[Any, Any, T], drain_s: float = 0.0) -> T:

@@ -46,7 +46,6 @@ async def work(
         try:
             await _until(stop, pulling, background)
         except Exception as error:  # whatever it is, what runs is no part of it
-            stop.set()  # the process is to end, and counts the time from here on
             lifespan.ends()
             if isinstance(error, LedgerDiffers):
                 driver.halt()
@@ -59,7 +58,6 @@ async def work(
         lifespan.ends()
         await _drain(intakes, background, drain_s, driver.limits)
     finally:
-        stop.set()  # as above, whatever ended it
         lifespan.ends()
         driver.close()
         await _end([*background, *_tasks_of(intakes), *driver.tasks])
@@ -72,11 +70,15 @@ def _begun(*made: Coroutine[Any, Any, None]) -> list[asyncio.Task[None]]:
 async def _until(
     stop: asyncio.Event, pulling: list[asyncio.Task[None]], background: list[asyncio.Task[None]]
 ) -> None:
-    """Return when told to stop, no longer pulling; raise as soon as some task fails."""
+    """Return when told to stop, no longer pulling; raise as soon as some task fails.
+
+    Either way the process is to end, and counts the time from here on.
+    """
     stopping = asyncio.create_task(stop.wait())
     try:
         await _first_of(stopping, *pulling, *background)
     finally:
+        stop.set()
         await _stop(stopping, *pulling)
     for task in pulling:
         if not task.cancelled():
