@@ -11,6 +11,7 @@ from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.cli.ending import END_S, HARD_S
 from fencepost.cli.signals import TOGETHER_S
 from kit.command import Command, Ran
+from kit.pool import event, publish
 from kit.stubborn import DRAIN_S, Stubborn, stubborn
 from kit.wait import until
 
@@ -189,6 +190,18 @@ async def test_a_second_signal_ends_at_once(
         worker.tell(number)
         ran = await ended(worker)
     assert 128 + number == ran.code, ran.err
+
+
+async def test_a_signal_of_a_child_is_none_of_ours(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """A child that a handler forks has our pipe for signals; SIGTERM ends it, and nobody else."""
+    async with stubborn(broker, tmp_path) as worker:
+        await publish(worker.home, event("forks", type="forks"))
+        await worker.note("child--15")
+        await worker.begin("works")
+        assert "stopping" not in worker.command.err
+        worker.tell()
+        ran = await ended(worker)
+    assert 0 == ran.code, ran.err
 
 
 async def test_signals_at_the_same_moment_are_one(broker: EmbeddedBroker, tmp_path: Path) -> None:
