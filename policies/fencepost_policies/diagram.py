@@ -25,7 +25,7 @@ from fencepost_policies.plan import (
     Terms,
     Verified,
 )
-from fencepost_schemas.question import QuestionKind
+from fencepost_schemas.question import QuestionKind, Ruling
 from fencepost_schemas.row import Effect, Row, State
 from fencepost_schemas.standing import Standing
 
@@ -101,7 +101,8 @@ def _givens(terms: Terms) -> Iterator[Given]:
     for happened in (True, False, None):
         yield Verified(_CLAIM, happened, start)
     for ruling, attempt in product(QuestionKind.DOUBT.rulings, (0, 1)):
-        yield Answered(ruling, "p", attempt, start)
+        yield Answered(ruling, "p", attempt, start, "f")
+    yield Answered(Ruling.RETRY, "p", 1, start, "g")
     yield Finished("c0", Outcome.APPLIED, terms=terms)
 
 

@@ -59,6 +59,8 @@ class Signal(StrEnum):
     RULED_APPLIED = "ruled_applied"
     RULED_RETRY = "ruled_retry"
     RULED_DISCARD = "ruled_discard"
+    OTHER_EVENT = "other_event"
+    """An answer that comes with other bytes than the row's."""
     QUARANTINED = "quarantined"
     OVERTAKEN = "overtaken"
     CLOCK_NOT_READ = "clock_not_read"
@@ -129,6 +131,8 @@ def _signal_of_answer(row: Row | None, given: Answered, now_ms: int, reading: Re
     """An answer carries its work until the row is terminal or parked again, as an event does."""
     if row is None:
         return Signal.OVERTAKEN
+    if given.ruling is Ruling.RETRY and row.fingerprint != given.fingerprint:
+        return Signal.OTHER_EVENT
     if given.ruling is Ruling.RETRY and row.state in _RUNNING:
         return _held_by_another(row, given.start, now_ms, reading) or Signal.MAY_RUN
     if given.ruling is Ruling.RETRY and row.state is State.RETRY_WAIT:
@@ -274,6 +278,7 @@ TABLE: dict[tuple[State | None, Signal], Move] = {
     **{(state, Signal.DISCARDED_ELSEWHERE): moves.skip for state in State},
     **{(state, Signal.FENCED): moves.silent for state in (None, *State)},
     **{(state, Signal.OVERTAKEN): moves.moot for state in State},
+    **{(state, Signal.OTHER_EVENT): moves.not_its_event for state in State},
     (State.IN_DOUBT, Signal.OVERTAKEN): moves.ask_again,
     (State.REJECTED, Signal.OVERTAKEN): moves.bury_again,
     (State.REJECTED, Signal.RULED_RETRY): moves.start,

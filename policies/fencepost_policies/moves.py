@@ -392,6 +392,11 @@ def silent(row: Row | None, given: Given, now_ms: int) -> Plan:
     return Plan(settle=Settlement.SILENT)
 
 
+def not_its_event(row: Row | None, given: Given, now_ms: int) -> Plan:
+    """An answer that would run another event than the one that the row is about."""
+    return Plan(settle=Settlement.ACK, note="the answer came with other bytes than the row's")
+
+
 def moot(row: Row | None, given: Given, now_ms: int) -> Plan:
     """An answer that its row no longer waits for: it has done its work, or was overtaken."""
     return Plan(settle=Settlement.ACK, note="the row no longer waits for this answer")

@@ -119,12 +119,16 @@ class Verified(msgspec.Struct, frozen=True):
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """A person or a checker has ruled on a doubt or a refusal of this row."""
+    """A person or a checker has ruled on a doubt or a refusal of this row.
+
+    `fingerprint` is of the bytes that would be run: whoever asks must not say what runs.
+    """
 
     ruling: Ruling
     actor: str
     attempt: int
     start: Start
+    fingerprint: str
 
 
 Given = Arrived | Finished | AtBarrier | Renewing | Verified | Answered

@@ -118,7 +118,11 @@ class Parked(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The first answer to a question; the broker refuses a second."""
+    """The first answer to a question; the broker refuses a second.
+
+    That to a `rejection` has no question: `letter` is the sequence of the dead letter that somebody
+    wants tried once more, and its worker reads the event there.
+    """
 
     question: str
     source: str
@@ -127,6 +131,7 @@ class Answer(msgspec.Struct, frozen=True):
     actor: str
     at_ms: int
     note: str = ""
+    letter: int = 0
 
 
 def seam_question_id(source: str, generation: str) -> str:

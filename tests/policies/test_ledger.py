@@ -45,7 +45,7 @@ ARRIVED = Arrived(
 )
 ELSEWHERE = msgspec.structs.replace(ARRIVED, generation="0009-zzzzzzzz", position="1")
 FINISHED = Finished("claim-old", Outcome.APPLIED, result_digest="r", error="why", retry_ms=500)
-ANSWERED = Answered(Ruling.APPLIED, "eve", 1, START)
+ANSWERED = Answered(Ruling.APPLIED, "eve", 1, START, "f1")
 
 _ROW = Row(
     state=State.STARTED,
@@ -98,7 +98,7 @@ def finished(outcome: Outcome, **changes: object) -> Finished:
 
 
 def answered(ruling: Ruling, row: Row | None) -> Answered:
-    return Answered(ruling, "eve", row.attempt if row is not None else 0, START)
+    return Answered(ruling, "eve", row.attempt if row is not None else 0, START, "f1")
 
 
 # --- the table, written down a second time ------------------------------------------------------
@@ -202,6 +202,7 @@ EXPECTED: dict[tuple[State | None, Signal], Expect] = {
     (State.STARTED, Signal.OVERTAKEN): SKIP,
     (State.RETRY_WAIT, Signal.OVERTAKEN): SKIP,
     (State.PENDING, Signal.OVERTAKEN): SKIP,
+    **{(state, Signal.OTHER_EVENT): SKIP for state in State},
     **{(state, Signal.CLOCK_NOT_READ): READ_CLOCK for state in MAY_STILL_ACT},
     **{(state, Signal.CLOCK_NOT_PROVEN): LATER for state in MAY_STILL_ACT},
     (State.REJECTED, Signal.CLOCK_NOT_READ): READ_CLOCK,
@@ -251,7 +252,8 @@ def case(state: State | None, word: Signal) -> tuple[Row | None, Given, int]:
         Signal.RULED_RETRY: answered(Ruling.RETRY, row),
         Signal.RULED_DISCARD: answered(Ruling.DISCARD, row),
         Signal.QUARANTINED: answered(Ruling.RETRY, row),
-        Signal.OVERTAKEN: Answered(Ruling.DISCARD, "eve", 77, START),
+        Signal.OVERTAKEN: Answered(Ruling.DISCARD, "eve", 77, START, "f1"),
+        Signal.OTHER_EVENT: Answered(Ruling.RETRY, "eve", 1, START, "f2"),
         **dict.fromkeys(READINGS, ARRIVED if state in IN_WORK else answered(Ruling.RETRY, row)),
     }
     now = NOW
@@ -539,7 +541,7 @@ def test_a_retry_that_comes_again_carries_its_work_on(row: Row, expected: Expect
     The event was acked when it was parked, so this answer is all that can bring the row forward;
     and once the row is decided or parked it must be settled, or it comes back for ever.
     """
-    again = Answered(Ruling.RETRY, "eve", 1, START)
+    again = Answered(Ruling.RETRY, "eve", 1, START, "f1")
     assert expected == summary(step(row, again, NOW))
 
 
@@ -547,7 +549,7 @@ def test_a_retry_that_comes_again_carries_its_work_on(row: Row, expected: Expect
 @pytest.mark.parametrize("row", [row for _, row, _ in OVERTAKEN], ids=[n for n, _, _ in OVERTAKEN])
 def test_an_answer_that_says_stop_never_begins_a_run(row: Row, ruling: Ruling) -> None:
     """Only "it did not happen: run it again" carries work; the other rulings end it."""
-    plan = step(row, Answered(ruling, "eve", 1, START), NOW)
+    plan = step(row, Answered(ruling, "eve", 1, START, "f1"), NOW)
     assert (None, False) == (plan.write, plan.run)
 
 
@@ -557,7 +559,7 @@ def test_an_answer_that_says_stop_never_begins_a_run(row: Row, ruling: Ruling) -
 def test_an_answer_speaks_of_one_attempt(state: State, attempt: int, ruling: Ruling) -> None:
     """An answer to another attempt decides nothing: that one was another question."""
     row = changed(ROWS[state], attempt=1)
-    plan = step(row, Answered(ruling, "eve", attempt, START), NOW)
+    plan = step(row, Answered(ruling, "eve", attempt, START, "f1"), NOW)
     assert (None, False) == (plan.write, plan.run)
 
 

@@ -146,6 +146,7 @@ givens = st.one_of(
         st.just("eve"),
         st.integers(0, ATTEMPTS_MAX + 1),
         starts,
+        st.sampled_from(["f1", "f1", "f1", "f2"]),
     ),
 )
 
@@ -433,3 +434,13 @@ def test_a_plan_that_waits_says_how_long(row: Row | None, given_: Given, now: in
     else:
         expected = 0
         assert expected == plan.delay_ms
+
+
+@ANY
+@given(rows(), givens, times)
+def test_an_answer_runs_no_other_bytes_than_the_rows(
+    row: Row | None, given_: Given, now: int
+) -> None:
+    """Whoever writes a question could otherwise have any handler run on what it invents."""
+    if isinstance(given_, Answered) and step(row, given_, now).run:
+        assert row is not None and row.fingerprint == given_.fingerprint

@@ -283,7 +283,7 @@ class OneRow(RuleBasedStateMachine):
         kind, attempt = data.draw(st.sampled_from(asked))
         ruling = data.draw(st.sampled_from([*kind.rulings, Ruling.RETRY]))
         self.questions[kind, attempt] = True
-        self.carriers.append(Carrier(Answered(ruling, "eve", attempt, self.start())))
+        self.carriers.append(Carrier(Answered(ruling, "eve", attempt, self.start(), "f1")))
         self.hand_over(self.carriers[-1], lines, ending)
 
     @precondition(lambda self: self.held)
@@ -455,7 +455,7 @@ class OneRow(RuleBasedStateMachine):
             for (kind, attempt), done in list(self.questions.items()):
                 if not done:
                     self.questions[kind, attempt] = True
-                    given = Answered(Ruling.APPLIED, "eve", attempt, self.start())
+                    given = Answered(Ruling.APPLIED, "eve", attempt, self.start(), "f1")
                     self.carriers.append(Carrier(given))
             self.carriers += [
                 Carrier(msgspec.structs.replace(event, action=Action.RUN)) for event in self.held

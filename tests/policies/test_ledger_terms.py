@@ -376,7 +376,7 @@ def test_a_persons_retry_lets_the_memory_begin_anew() -> None:
     assert doubt.state is State.IN_DOUBT
     start = Start("c2", "worker-2", LEASE, TIMEOUT, KEYED)
     now = T + 2 * SINK
-    row = after((Answered(Ruling.RETRY, "eve", 1, start), now), row=doubt)
+    row = after((Answered(Ruling.RETRY, "eve", 1, start, "f1"), now), row=doubt)
     assert (State.STARTED, now + SINK, 2) == (row.state, row.sink_until_ms, row.sink_attempt)
 
 
@@ -527,7 +527,9 @@ def test_a_long_retry_is_parked_and_a_short_one_waits_with_the_broker(
 def test_a_delivery_that_comes_long_before_the_retry_is_parked_too(by_answer: bool) -> None:
     """Its worker died between the row and the parking; a second parked copy does no harm."""
     start = Start("c2", "worker-2", LEASE, TIMEOUT, Terms(parked_over_ms=100))
-    given: Given = Answered(Ruling.RETRY, "eve", 1, start) if by_answer else arrived(start.terms)
+    given: Given = (
+        Answered(Ruling.RETRY, "eve", 1, start, "f1") if by_answer else arrived(start.terms)
+    )
     waiting = after((arrived(), T), (told(Outcome.NOT_APPLIED, retry_ms=500), T))
     assert signal(waiting, given, T) is Signal.NOT_DUE
     assert step(waiting, given, T) == Plan(publish=(Notice.PARK,), settle=Settlement.ACK)

@@ -99,13 +99,17 @@ class Book:
             at_ms=self._world.wall_ms(),
             note=note[:NOTE_CHARS_MAX].encode("utf-8", "replace").decode(),
         )
-        subject = self._subjects.answer(question)
+        return await self.store(answer)
+
+    async def store(self, answer: Answer) -> Answer:
+        """Store an answer, the first one, and return it; raise NotFine where somebody was first."""
+        subject = self._subjects.answer(answer.question)
         reply = await self._connection.store(Message(subject, msgspec.json.encode(answer)))
         if isinstance(reply, NotStored):
-            first = await self._answer_to(question)
+            first = await self._answer_to(answer.question)
             if reply.taken and first is not None:
                 raise NotFine(
-                    f"{question} was answered before: {first.ruling} by {first.actor!r} at "
+                    f"{answer.question} was answered before: {first.ruling} by {first.actor!r} at "
                     f"{iso_time(first.at_ms)}; that answer stands"
                 )
             raise NotFine(f"the answer was not taken: {reply.text} ({reply.error})")

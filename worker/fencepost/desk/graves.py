@@ -10,17 +10,9 @@ from fencepost.desk.book import Book
 from fencepost.desk.rows import RowEntry, entry_of
 from fencepost.desk.sweep import Keeper, Told, asked, nobody, sweep
 from fencepost.errors import NotFine, UsageError
-from fencepost.ports import Message, NotStored, StoredMessage, World
-from fencepost.storing import store_decided
+from fencepost.ports import StoredMessage, World
 from fencepost_schemas.event import BadEvent, ClassifiedEvent, event_of, fingerprint_of
-from fencepost_schemas.question import (
-    Answer,
-    Held,
-    Question,
-    QuestionKind,
-    Ruling,
-    row_question_id,
-)
+from fencepost_schemas.question import Answer, QuestionKind, Ruling, row_question_id
 from fencepost_schemas.row import Row, State
 from fencepost_schemas.subject import DEAD, LEDGER, BadSubject, Subjects
 
@@ -150,7 +142,7 @@ class Graves:
         return LetterReport(letter, entry_of(stored) if stored is not None else None)
 
     async def replay(self, letter: Letter, actor: str) -> Answer:
-        """Have a dead letter tried once more: a question of its own, and at once its answer.
+        """Have a dead letter tried once more: an answer that names the letter, and no question.
 
         Raises NotFine where its row is not the one that was rejected, or has moved on.
         """
@@ -164,30 +156,18 @@ class Graves:
                 f"dead letter {letter.sequence}: its row is {row.state}, and not what was rejected "
                 "in this letter; a conflict or a row that went on cannot be tried again"
             )
-        event = Held("", letter.headers, letter.payload, letter.app, letter.handler)
-        question = Question(
-            id=row_question_id(QuestionKind.REJECTION, report.row.subject, row.attempt),
-            kind=QuestionKind.REJECTION,
-            source=letter.source,
-            generation=row.generation,
-            standing=row.standing,
-            asked_ms=self._world.wall_ms(),
-            text=f"{letter.handler} rejected this event ({letter.reason}). Once more?",
-            event=event,
-            row=report.row.subject,
-            key=row.key,
-            attempt=row.attempt,
-            effect=row.effect,
-            error=row.error,
-            handler=letter.handler,
+        return await Book(self._connection, self._subjects, self._world).store(
+            Answer(
+                question=row_question_id(QuestionKind.REJECTION, report.row.subject, row.attempt),
+                source=letter.source or row.source,
+                kind=QuestionKind.REJECTION,
+                ruling=Ruling.RETRY,
+                actor=actor,
+                at_ms=self._world.wall_ms(),
+                note=f"dead letter {letter.sequence}",
+                letter=letter.sequence,
+            )
         )
-        subject = self._subjects.question(question.source, question.id)
-        message = Message(subject, msgspec.json.encode(question), expect=0)
-        reply = await store_decided(self._connection, message)
-        if isinstance(reply, NotStored) and not reply.conflict:
-            raise NotFine(f"the replay is not taken: {reply.text} ({reply.error})")
-        book = Book(self._connection, self._subjects, self._world)
-        return await book.answer(question.id, Ruling.RETRY, actor, f"dead letter {letter.sequence}")
 
     async def drop(self, letter: Letter, actor: str) -> None:
         """Remove one dead letter for good; its ledger row stays what it is."""

@@ -17,13 +17,26 @@ from fencepost.pool.pauses import Pauses
 from fencepost.pool.seams import Seams
 from fencepost.ports import Broker, Delivery
 from fencepost_policies.plan import Answered, Settlement
-from fencepost_schemas.question import Answer, Held, Question, QuestionKind, Ruling
-from fencepost_schemas.subject import QUESTIONS, BadSubject, Subjects, slug
+from fencepost_schemas.event import fingerprint_of
+from fencepost_schemas.question import Answer, Held, Question, QuestionKind
+from fencepost_schemas.row import UnknownRowVersion, decode_row
+from fencepost_schemas.subject import DEAD, LEDGER, QUESTIONS, BadSubject, Subjects, slug
 
 log = logging.getLogger("fencepost.pool")
 
+OWN = "fencepost-"
+"""What the headers of a dead letter begin with that are not its event's."""
 SEAM_CHUNK = 100
 """Held events carried out side by side, between two words to the broker that we are at it."""
+
+
+class About(msgspec.Struct, frozen=True):
+    """The row that an answer is about: where it stands, its key, and the attempt that was asked
+    about."""
+
+    row: str
+    key: str
+    attempt: int
 
 
 class Answers:
@@ -65,6 +78,8 @@ class Answers:
             await self._connection.settle(message, word)
 
     async def _rule_on_row(self, answer: Answer, reply: str) -> list[Done]:
+        if answer.kind is QuestionKind.REJECTION:
+            return await self._try_again(answer, reply)
         stored = await self._connection.last(
             QUESTIONS, self._subjects.question(answer.source, answer.question)
         )
@@ -79,23 +94,60 @@ class Answers:
         if question.kind is not answer.kind or question.event is None:
             log.error("answer to %s: it is another question; passed over", answer.question)
             return []
-        if not self._seams.mine(question.event):
+        about = About(question.row, question.key, question.attempt)
+        return await self._carry_out_on(answer, question.event, about, reply)
+
+    async def _try_again(self, answer: Answer, reply: str) -> list[Done]:
+        """Try once more what was rejected, as it lies among the dead: that alone says what runs."""
+        stored = None
+        if answer.letter > 0:
+            letters = self._connection.scan(DEAD, self._subjects.dead_of(), answer.letter)
+            stored = await anext(letters, None)
+        if stored is None or stored.sequence != answer.letter:
+            log.error("answer to %s: there is no dead letter %d", answer.question, answer.letter)
             return []
-        work = await self._seams.work_of(question.event, reply)
+        row = await self._connection.last(LEDGER, stored.headers.get("fencepost-row", "-"))
+        try:
+            known = decode_row(row.payload) if row is not None else None
+        except UnknownRowVersion as error:
+            log.warning("answer to %s: %s", answer.question, error)
+            return [Done(Settlement.LATER, OTHER_RELEASE_MS)]
+        if (
+            row is None
+            or known is None
+            or stored.headers.get("fencepost-attempts") != str(known.attempt)
+        ):
+            log.error("answer to %s: its row has moved on; passed over", answer.question)
+            return []
+        headers = {name: one for name, one in stored.headers.items() if not name.startswith(OWN)}
+        app, handler = stored.headers.get("fencepost-app", ""), stored.subject.rsplit(".", 1)[1]
+        event = Held("", headers, stored.payload, app, handler)
+        about = About(row.subject, known.key, known.attempt)
+        return await self._carry_out_on(answer, event, about, reply)
+
+    async def _carry_out_on(
+        self, answer: Answer, event: Held, about: "About", reply: str
+    ) -> list[Done]:
+        """Bring an answer to the row that it is about, with the event that it would run."""
+        if not self._seams.mine(event):
+            return []
+        work = await self._seams.work_of(event, reply)
         if isinstance(work, Done):
             return [work]
         # What was ruled since may give the event another key, but it is this row that was asked
         # about.
-        key = msgspec.structs.replace(work.key, text=question.key)
-        work = msgspec.structs.replace(work, key=key, row_subject=question.row)
-        answered = Answered(
-            answer.ruling, answer.actor, question.attempt, self._driver.start(work.handler)
-        )
+        key = msgspec.structs.replace(work.key, text=about.key)
+        work = msgspec.structs.replace(work, key=key, row_subject=about.row)
         if not work.undecodable:
+            start, fingerprint = self._driver.start(work.handler), fingerprint_of(event.payload)
+            answered = Answered(answer.ruling, answer.actor, about.attempt, start, fingerprint)
             done = await self._driver.answered(work, answered)
-            if done.row is not None or answer.ruling is not Ruling.RETRY:
-                return [done]
-            log.warning("%s: its row is gone; it is run as an event that is new", question.id)
+            if done.row is None:
+                log.error("answer to %s: its row is gone; nothing is run", answer.question)
+            return [done]
+        if not await self._driver.stands(work):
+            log.error("answer to %s: its row is gone; nothing is run", answer.question)
+            return []
         # What cannot be read goes to the dead again, and not to the handler.
         return [await self._driver.arrived(work, await self._seams.ruled_on(work))]
 
