@@ -194,8 +194,7 @@ def park_refused(row: Row | None, given: Given, now_ms: int) -> Plan:
 def deny(row: Row | None, given: Given, now_ms: int) -> Plan:
     assert isinstance(given, Arrived | Answered)
     standing = row if row is not None else _fresh(given, State.DENIED, now_ms)
-    denied = _to(standing, State.DENIED, now_ms, actor=given.actor)
-    return Plan(write=denied, settle=Settlement.ACK)
+    return Plan(write=_to(standing, State.DENIED, now_ms, actor=given.actor), settle=Settlement.ACK)
 
 
 def bury_undecodable(row: Row | None, given: Given, now_ms: int) -> Plan:
@@ -293,8 +292,8 @@ def _may_run(given: Given) -> bool:
 
 
 def _doubt(row: Row, now_ms: int, error: str) -> Plan:
-    doubtful = _to(row, State.IN_DOUBT, now_ms, error=error)
-    return Plan(write=doubtful, publish=(Notice.ASK_DOUBT,), settle=Settlement.ACK, note=error)
+    write = _to(row, State.IN_DOUBT, now_ms, error=error)
+    return Plan(write=write, publish=(Notice.ASK_DOUBT,), settle=Settlement.ACK, note=error)
 
 
 def _give_up(row: Row, terms: Terms, now_ms: int, error: str) -> Plan:
@@ -315,8 +314,8 @@ def commit(row: Row | None, given: Given, now_ms: int) -> Plan:
     assert row is not None
     assert isinstance(given, Finished)
     applied = _to(row, State.APPLIED, now_ms)
-    applied = msgspec.structs.replace(applied, result_digest=given.result_digest)
-    return Plan(write=applied, settle=Settlement.ACK)
+    write = msgspec.structs.replace(applied, result_digest=given.result_digest)
+    return Plan(write=write, settle=Settlement.ACK)
 
 
 def reject(row: Row | None, given: Given, now_ms: int) -> Plan:
@@ -393,7 +392,6 @@ def silent(row: Row | None, given: Given, now_ms: int) -> Plan:
 
 
 def not_its_event(row: Row | None, given: Given, now_ms: int) -> Plan:
-    """An answer that would run another event than the one that the row is about."""
     return Plan(settle=Settlement.ACK, note="the answer came with other bytes than the row's")
 
 

@@ -5,6 +5,7 @@
     ├── NotFine             the thing asked about is not fine                        exit 1
     │   ├── SourceStopped   a source cannot be followed until somebody acts
     │   ├── Fenced          another bridge owns this source now
+    │   ├── Unreadable      a record on the broker is none that this release knows
     │   └── LedgerDiffers   the ledger is not the one that the lineage is pinned to
     ├── Unreachable         something that we need does not answer                   exit 3
     │   ├── Unanswered      the broker did not reply in time: outcome unknown
@@ -34,6 +35,10 @@ class SourceStopped(NotFine):
 
 
 class Fenced(NotFine):
+    pass
+
+
+class Unreadable(NotFine):
     pass
 
 

@@ -95,7 +95,7 @@ async def test_what_cannot_be_read_is_left_alone(broker: EmbeddedBroker) -> None
     async with house(broker, SOURCE) as home:
         await home.init()
         await home.connection.store(Message(home.subjects.cursor("orders"), b'{"source":7}'))
-        with pytest.raises(NotFine, match="not a cursor that this release knows"):
+        with pytest.raises(NotFine, match="this release cannot read it as Cursor"):
             await desk(home).rebaseline("orders", "now", "ada", "why")
         await home.connection.store(Message(home.subjects.intention("orders"), b"7"))
         for call in (desk(home).pause("orders", "ada"), desk(home).resume("orders", "ada")):

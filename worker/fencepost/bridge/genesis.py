@@ -2,12 +2,11 @@
 
 import asyncio
 
-import msgspec
-
 from fencepost.bridge.shelf import Shelf
 from fencepost.clock import RealWorld
 from fencepost.errors import NotFine, UsageError
 from fencepost.ports import NotStored, Stored, World
+from fencepost.records import read_record
 from fencepost.storing import AGAIN_S
 from fencepost_policies.lineage import generation_name
 from fencepost_schemas.cursor import Cursor, sendable
@@ -76,4 +75,4 @@ async def begin(shelf: Shelf, source: str, start: str, ledger: str, world: World
 async def read_cursor(shelf: Shelf, source: str) -> Cursor | None:
     """Return a source's cursor, or None; never takes it over."""
     stored = await shelf.connection.last(EVENTS, shelf.subjects.cursor(source))
-    return msgspec.json.decode(stored.payload, type=Cursor) if stored is not None else None
+    return read_record(stored, Cursor) if stored is not None else None

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from fencepost.errors import NotFine, Unreachable
+from fencepost.errors import NotFine, Unreachable, Unreadable
 from fencepost.ports import Broker, Message, NotStored, Stored, World
+from fencepost.records import read_record
 from fencepost.settings import Bridge
 from fencepost.storing import store_decided
 from fencepost_policies.ownership import renewed_only, settle, without
@@ -88,7 +89,12 @@ class Ownership:
         stored = await self._connection.last(SOURCES, self._subject)
         if stored is None:
             return Roster(), 0
-        return msgspec.json.decode(stored.payload, type=Roster), stored.sequence
+        try:
+            return read_record(stored, Roster), stored.sequence
+        except Unreadable as error:
+            # It says who follows what, and no more: the cursors keep bridges apart without it.
+            log.error("%s; the roster is written anew", error)
+            return Roster(), stored.sequence
 
     async def _write(self, roster: Roster, revision: int) -> bool:
         """Return True if it stands, False where another bridge was faster."""

@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import msgspec
 
-from fencepost.errors import Denied, Fenced, NotFine, Unreachable
+from fencepost.errors import Denied, Fenced, NotFine, Unreachable, Unreadable
 from fencepost.ports import Broker, Message, NotStored, Stored
+from fencepost.records import read_record
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.event import ClassifiedEvent, event_of
 from fencepost_schemas.question import Answer, Ruling, seam_question_id
@@ -58,8 +59,7 @@ class Shelf:
         """Return the cursor; raise NotFine where there is none, for that is never a beginning."""
         stored = await self.connection.last(EVENTS, self.subjects.cursor(source))
         if stored is not None:
-            cursor = msgspec.json.decode(stored.payload, type=Cursor)
-            return Loaded(cursor, stored.sequence)
+            return Loaded(read_record(stored, Cursor), stored.sequence)
         record = await self.connection.last(EVENTS, self.subjects.epochs_of(source))
         if record is not None:
             raise _cursor_gone(source)
@@ -69,7 +69,13 @@ class Shelf:
         """Return what was ruled on the seam of this generation, if anything."""
         subject = self.subjects.answer(seam_question_id(source, generation))
         stored = await self.connection.last(ANSWERS, subject)
-        return msgspec.json.decode(stored.payload, type=Answer).ruling if stored else None
+        if stored is None:
+            return None
+        try:
+            return read_record(stored, Answer).ruling
+        except Unreadable as error:
+            log.error("%s: %s; it counts as no answer", source, error)
+            return None
 
     async def published(
         self, source: str, generation: str, behind: int
@@ -156,7 +162,7 @@ class Shelf:
             return None
         if stored is None:
             raise _cursor_gone(cursor.source)
-        other = msgspec.json.decode(stored.payload, type=Cursor).owner
+        other = read_record(stored, Cursor).owner
         raise Fenced(
             f"{cursor.source}: its cursor was written by another ({other}), so this "
             "bridge no longer has it"

@@ -15,6 +15,7 @@ from fencepost.desk.audit import Audit, checked_actor
 from fencepost.desk.sweep import Keeper, asked
 from fencepost.errors import NotFine
 from fencepost.ports import Message, NotStored, Stored, StoredMessage, World
+from fencepost.records import read_record
 from fencepost_policies.cover import join_gap
 from fencepost_policies.lineage import turn
 from fencepost_schemas.cursor import Cursor
@@ -193,9 +194,4 @@ def _pinned(cursor: Cursor) -> Pinned:
 
 
 def _cursor_in(stored: StoredMessage) -> Cursor:
-    try:
-        return msgspec.json.decode(stored.payload, type=Cursor)
-    except msgspec.DecodeError as error:
-        raise NotFine(
-            f"{stored.subject}: not a cursor that this release knows ({error}); nothing is changed"
-        ) from None
+    return read_record(stored, Cursor)

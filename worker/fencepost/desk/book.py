@@ -9,8 +9,9 @@ import logging
 import msgspec
 
 from fencepost.clock import RealWorld, iso_time
-from fencepost.errors import NotFine, UsageError
+from fencepost.errors import NotFine, Unreadable, UsageError
 from fencepost.ports import Broker, Message, NotStored, Stored, World
+from fencepost.records import read_record
 from fencepost_policies.lineage import places_settled
 from fencepost_schemas.limits import NOTE_CHARS_MAX
 from fencepost_schemas.question import (
@@ -187,7 +188,11 @@ class Book:
             except msgspec.DecodeError as error:
                 log.warning("%s: not a question that this release knows: %s", stored.subject, error)
                 return None
-            answer = await self._answer_to(question.id)
+            try:
+                answer = await self._answer_to(question.id)
+            except Unreadable as error:
+                log.error("%s; whether that question is answered is not known", error)
+                answer = None
             held = await self._held(question) if answer is None else 0
             return Entry(question, held, answer)
 
@@ -199,4 +204,4 @@ class Book:
 
     async def _answer_to(self, question: str) -> Answer | None:
         stored = await self._connection.last(ANSWERS, self._subjects.answer(question))
-        return msgspec.json.decode(stored.payload, type=Answer) if stored is not None else None
+        return read_record(stored, Answer) if stored is not None else None

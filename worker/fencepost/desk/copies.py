@@ -16,6 +16,7 @@ from fencepost.desk.rows import entry_of
 from fencepost.desk.sweep import Keeper, Told, nobody, sweep
 from fencepost.errors import NotFine, UsageError
 from fencepost.ports import Message, NotStored, Stored, World
+from fencepost.records import read_record
 from fencepost_schemas.export import (
     EXPORT_VERSION,
     ExportedRow,
@@ -120,7 +121,7 @@ class Copies:
         stored = await self._connection.last(LEDGER, self._subjects.ledger_identity())
         if stored is None:
             return None, 0
-        return msgspec.json.decode(stored.payload, type=LedgerIdentity).identity, stored.sequence
+        return read_record(stored, LedgerIdentity).identity, stored.sequence
 
     async def _name(self, identity: str, revision: int) -> int:
         payload = msgspec.json.encode(LedgerIdentity(identity, self._world.wall_ms()))

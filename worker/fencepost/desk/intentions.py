@@ -13,6 +13,7 @@ from fencepost.desk.audit import Audit, checked_actor
 from fencepost.desk.sweep import Keeper
 from fencepost.errors import NotFine, UsageError
 from fencepost.ports import Message, NotStored, Stored, World
+from fencepost.records import read_record
 from fencepost.storing import store_decided
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.limits import NOTE_CHARS_MAX
@@ -147,12 +148,7 @@ class Intentions:
         stored = await self._connection.last(EVENTS, self._subjects.cursor(source))
         if stored is None:
             raise NotFine(f"{source}: not begun yet: run `fencepost init` once")
-        try:
-            return msgspec.json.decode(stored.payload, type=Cursor), stored.sequence
-        except msgspec.DecodeError as error:
-            raise NotFine(
-                f"{source}: not a cursor that this release knows ({error}); nothing is changed"
-            ) from None
+        return read_record(stored, Cursor), stored.sequence
 
     async def _write(
         self,

@@ -1,6 +1,7 @@
 """The sources as a person looks at them: who follows each, and what became of its lineage."""
 
 import asyncio
+import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -9,8 +10,8 @@ from typing import TypeVar
 import msgspec
 
 from fencepost.desk.sweep import Keeper
-from fencepost.errors import NotFine
-from fencepost.ports import StoredMessage
+from fencepost.errors import NotFine, Unreadable
+from fencepost.records import read_record
 from fencepost_policies.ownership import owner_of
 from fencepost_schemas.cursor import Cursor, KnownLoss
 from fencepost_schemas.event import event_of
@@ -23,6 +24,8 @@ from fencepost_schemas.subject import ANSWERS, EVENTS, SOURCES, Subjects
 from fencepost_schemas.verdict import EpochRecord, Gap
 
 N = TypeVar("N")
+
+log = logging.getLogger("fencepost.desk")
 
 SOURCES_AT_ONCE = 16
 
@@ -145,7 +148,10 @@ class Lineages:
 
         async def look(name: str) -> SourceReport:
             async with at_once:
-                return await self._report(name, roster, now_ms)
+                try:
+                    return await self._report(name, roster, now_ms)
+                except Unreadable as error:
+                    return _unreadable(name, error)
 
         return list(await asyncio.gather(*(look(name) for name in wanted)))
 
@@ -182,7 +188,7 @@ class Lineages:
 
     async def _records(self, source: str) -> list[EpochRecord]:
         scan = self._connection.scan(EVENTS, self._subjects.epochs_of(source))
-        records = [_decoded(stored, EpochRecord) async for stored in scan]
+        records = [read_record(stored, EpochRecord) async for stored in scan]
         return [record for record in records if not record.early]
 
     async def _with_rulings(self, source: str, found: list[Generation]) -> list[Generation]:
@@ -202,12 +208,36 @@ class Lineages:
         return int(time.timestamp() * 1000)
 
     async def _roster(self) -> Roster:
-        return (await self._read(SOURCES, self._subjects.roster(), Roster))[0] or Roster()
+        try:
+            return (await self._read(SOURCES, self._subjects.roster(), Roster))[0] or Roster()
+        except Unreadable as error:
+            log.error("%s; who follows which source is not known", error)
+            return Roster()
 
     async def _read(self, stream: str, subject: str, noun: type[N]) -> tuple[N | None, int]:
         """Return what stands on a subject, and its revision."""
         stored = await self._connection.last(stream, subject)
-        return (_decoded(stored, noun), stored.sequence) if stored is not None else (None, 0)
+        return (read_record(stored, noun), stored.sequence) if stored is not None else (None, 0)
+
+
+def _unreadable(name: str, error: Unreadable) -> SourceReport:
+    """Return what there is to say of a source whose records cannot be read."""
+    entry = SourceEntry(
+        source=name,
+        state=Following.STOPPED,
+        why=str(error),
+        generation="",
+        standing=None,
+        position="",
+        verdict=None,
+        reasons=(),
+        last_event_ms=None,
+        loss=None,
+        gaps=0,
+        open_gaps=0,
+        fine=False,
+    )
+    return SourceReport(entry, "", "", [])
 
 
 def generations_of(records: Sequence[EpochRecord]) -> list[Generation]:
@@ -261,10 +291,3 @@ def state_of(
     if stop is not None and stop.revision >= revision:
         return Following.STOPPED, stop.reason
     return Following.WAITING, "for a bridge that can follow it"
-
-
-def _decoded(stored: StoredMessage, noun: type[N]) -> N:
-    try:
-        return msgspec.json.decode(stored.payload, type=noun)
-    except msgspec.DecodeError as error:
-        raise NotFine(f"{stored.subject}: this release cannot read it: {error}") from None

@@ -25,6 +25,7 @@ from fencepost.ports import (
     Told,
     Written,
 )
+from fencepost.records import read_record
 from fencepost_schemas.identity import LedgerIdentity
 from fencepost_schemas.limits import (
     BATCH_ATOMIC_MIN,
@@ -232,7 +233,7 @@ class KvLedger:
                 "removed what it held, and it does not know what was applied. Bring it back, or "
                 "go on in doubt (`fencepost ledger adopt`)"
             )
-        found = msgspec.json.decode(stored.payload, type=LedgerIdentity).identity
+        found = read_record(stored, LedgerIdentity).identity
         if found != identity:
             raise LedgerDiffers(
                 f"the ledger was {identity} and is {found} now: it was made again or restored, and "
@@ -317,4 +318,4 @@ async def read_identity(connection: Broker, subjects: Subjects) -> str | None:
     stored = await connection.last(LEDGER, subjects.ledger_identity())
     if stored is None:
         return None
-    return msgspec.json.decode(stored.payload, type=LedgerIdentity).identity
+    return read_record(stored, LedgerIdentity).identity

@@ -4,10 +4,9 @@ import asyncio
 import contextlib
 import logging
 
-import msgspec
-
-from fencepost.errors import Denied, LedgerDiffers, NotFine, Unreachable
+from fencepost.errors import Denied, LedgerDiffers, NotFine, Unreachable, Unreadable
 from fencepost.ports import Broker, Ledger
+from fencepost.records import read_record
 from fencepost.soundness import check_payload
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.subject import EVENTS, Subjects
@@ -55,7 +54,11 @@ async def check_identity(connection: Broker, subjects: Subjects, identity: str |
         stored = await connection.last(EVENTS, subject)
         if stored is None:
             continue
-        cursor = msgspec.json.decode(stored.payload, type=Cursor)
+        try:
+            cursor = read_record(stored, Cursor)
+        except Unreadable as error:
+            log.error("%s; its source is stopped, the others go on", error)
+            continue
         if cursor.ledger != identity:
             raise LedgerDiffers(
                 f"source {cursor.source} is pinned to ledger {cursor.ledger}, but this ledger is "

@@ -13,8 +13,9 @@ import logging
 import msgspec
 
 from fencepost.clock import iso_time
-from fencepost.errors import Denied, FencepostError, NotFine, Unreachable
+from fencepost.errors import Denied, FencepostError, NotFine, Unreachable, Unreadable
 from fencepost.ports import Broker, Message, NotStored
+from fencepost.records import read_record
 from fencepost.storing import store_decided
 from fencepost_policies.progress import Look, Loss, loss_in, may_be_too_old, moved_on, reached
 from fencepost_schemas.cursor import Cursor
@@ -123,9 +124,9 @@ class Track:
             if stored is None:
                 continue
             try:
-                cursor = msgspec.json.decode(stored.payload, type=Cursor)
-            except msgspec.DecodeError:
-                continue  # of another release; its source's events are not counted
+                cursor = read_record(stored, Cursor)
+            except Unreadable:
+                continue  # its source's events are not counted
             found[cursor.source] = Published(cursor.generation, cursor.published)
         return found
 

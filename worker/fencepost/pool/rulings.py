@@ -1,9 +1,11 @@
 """What people ruled on seams, read through the leader and remembered once it is there."""
 
-import msgspec
+import logging
 
+from fencepost.errors import Unreadable
 from fencepost.pool.work import Ruled
 from fencepost.ports import Broker
+from fencepost.records import read_record
 from fencepost.settings import Source
 from fencepost_policies.keys import names_a_place
 from fencepost_schemas.event import ClassifiedEvent
@@ -13,6 +15,8 @@ from fencepost_schemas.subject import ANSWERS, EVENTS, Subjects
 from fencepost_schemas.verdict import EpochRecord
 
 CONFIGURED = "configuration"
+
+log = logging.getLogger("fencepost.pool")
 
 
 class Rulings:
@@ -51,7 +55,11 @@ class Rulings:
             return known
         subject = self._subjects.epoch(source, generation)
         async for stored in self._connection.scan(EVENTS, subject):
-            record = msgspec.json.decode(stored.payload, type=EpochRecord)
+            try:
+                record = read_record(stored, EpochRecord)
+            except Unreadable as error:
+                log.error("%s; what it said of its generation is not known", error)
+                return None
             self._records[source, generation] = record
             return record
         return None
@@ -64,7 +72,11 @@ class Rulings:
         stored = await self._connection.last(ANSWERS, subject)
         if stored is None:
             return None
-        answer = msgspec.json.decode(stored.payload, type=Answer)
+        try:
+            answer = read_record(stored, Answer)
+        except Unreadable as error:
+            log.error("%s; it counts as no answer", error)
+            return None
         self._answers[source, generation] = answer
         return answer
 
