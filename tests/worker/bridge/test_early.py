@@ -9,14 +9,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from fencepost import Fencepost
+from fencepost import Context, Fencepost
 from fencepost.broker.embedded import EmbeddedBroker
+from fencepost.desk.adoption import doubted
+from fencepost.desk.intentions import Intentions
 from fencepost.desk.lineages import Lineages
-from fencepost_schemas.cursor import Cursor, KnownLoss
+from fencepost_schemas.cursor import Cursor, KnownLoss, Position
+from fencepost_schemas.reason import Reason
+from fencepost_schemas.standing import Standing
 from fencepost_schemas.subject import EVENTS
 from fencepost_schemas.verdict import EpochRecord, Gap
 from kit.command import configure, run_command
-from kit.gaps import Refills, reconciling
+from kit.gaps import Refills, filled, reconciling, register
 from kit.house import House, house
 from kit.orders import RESET, TOKENS, TWO, kind, live, orders, see, shelf
 from kit.source import End, Reply, Request, ScriptedSource, sse, stream
@@ -456,3 +460,74 @@ async def test_sources_ls_ends_with_1(broker: EmbeddedBroker, tmp_path: Any) -> 
     assert (1, 1) == (ran.code, shown.code)
     for out in (ran.out, shown.out):
         assert "events are gone since the last one (window_exceeded)" in out
+
+
+async def test_a_loss_that_was_none_is_not_called_for_later(broker: EmbeddedBroker) -> None:
+    """No worker ran while it was told; a verdict has taken it back since."""
+    refills = Refills()
+    app = reconciling(Fencepost("shop"), refills)
+    right = live(("3", '{"k":"c"}'), gen="g", floor="1")
+    script = (TWO, silent(gen="h", floor="1"), right, silent(**CLEAN))
+    async with ScriptedSource(*script) as source, house(broker, orders(source.url)) as home:
+        await home.init()
+        await register(home, app)
+        async with home.bridge():
+            await see(home, 2)
+            await see_loss(home)
+            source.cut()
+            await see(home, 3)
+        assert 1 == len(await early_records(home))
+        async with home.worker(app):
+            await filled(home)
+    assert [] == refills.gaps
+
+
+async def test_one_loss_is_called_for_once_before_its_end(broker: EmbeddedBroker) -> None:
+    """Connections come and go, and each says it, in other words; a failing call is tried again."""
+    refills = Refills()
+
+    async def fail_once(gap: Gap, ctx: Context) -> None:
+        if len(refills.gaps) == 1:
+            raise ConnectionError("away")
+
+    app = reconciling(Fencepost("shop"), refills, fail_once)
+    turns = (stream(gen="h", floor="1"), stream(end=End.CLOSE, **QUIET)) * 4
+    script = (TWO, silent(**QUIET), *turns, silent(**QUIET))
+    async with ScriptedSource(*script) as source, house(broker, orders(source.url)) as home:
+        await home.init()
+        await register(home, app)
+        async with home.worker(app), home.bridge():
+            await see(home, 2)
+            await until(lambda: len(refills.gaps) == 2, "the second attempt")
+            source.cut()
+            await source.asked_times(len(script))
+            await until(lambda: _said(home, 2), "both reasons")
+            await filled(home)
+    assert [1, 2] == refills.attempts
+    assert 1 == len(set(map(str, refills.gaps))) and not refills.gaps[0].has_end
+
+
+async def test_a_person_who_begins_it_anew_leaves_the_note_until_the_verdict(
+    broker: EmbeddedBroker,
+) -> None:
+    """Nothing new is told of a connection that is another stream because somebody wishes that."""
+    script = (TWO, silent(**QUIET), live(("300", '{"k":"c"}'), **QUIET), silent(**QUIET))
+    async with ScriptedSource(*script) as source, house(broker, orders(source.url)) as home:
+        await home.init()
+        async with home.bridge():
+            await see(home, 2)
+            told = await see_loss(home)
+        desk = Intentions(home.connection, home.subjects, frozenset(["orders"]))
+        await desk.rebaseline("orders", "now", "ada", "why not")
+        assert told == await loss(home)
+        async with home.bridge():
+            await see(home, 3)
+        assert await loss(home) is None
+        assert 1 == len(await early_records(home))
+
+
+def test_another_ledger_forgets_no_loss() -> None:
+    """Who adopts a ledger opens a generation in doubt, and no event has come."""
+    known = KnownLoss((Reason.WINDOW_EXCEEDED,), 1)
+    cursor = Cursor("crm", "0001-aaaaaaaa", Standing.RESUMED, "l", "b", Position("7"), loss=known)
+    assert known == doubted(cursor, "bbbbbbbb").loss
