@@ -4,7 +4,7 @@ Its handlers take events whose type is their name. Each writes its name to a fil
 """
 
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -60,16 +60,23 @@ async def stubborn(
     folder: Path,
     lifespan: str = "",
     output: int | None = None,
+    begins: Callable[[Command], Awaitable[None]] | None = None,
     **more: str,
 ) -> AsyncIterator[Stubborn]:
     """Run a worker of the stubborn app; `lifespan` is what its lifespan does, "" for nothing.
 
-    What it prints goes into `output` where that is given.
+    What it prints goes into `output` where that is given. Where it `begins` in its own way, it does
+    so without a broker, which comes after that.
     """
     noted = folder / "noted"
     async with house(broker, SOURCE, pool=POOL) as home:
         await home.init()
         configure(folder, broker.url, SOURCE, app=f"{STUBBORN}:app", pool=POOL)
+        if begins is not None:
+            await broker.kill()
         environment = {"NOTED": str(noted), "LIFESPAN": lifespan, **more}
         async with started("worker", folder=folder, more=environment, output=output) as command:
+            if begins is not None:
+                await begins(command)
+                await broker.start()
             yield Stubborn(home, command, noted)

@@ -4,6 +4,7 @@ import asyncio
 import atexit
 import concurrent.futures
 import contextlib
+import multiprocessing
 import os
 import re
 import sys
@@ -153,6 +154,16 @@ async def awaits_a_file(payload: bytes) -> None:
     note("awaits-a-file")
     while not os.path.exists(os.environ["NOTED"] + ".go"):  # noqa: ASYNC110, ASYNC240
         await asyncio.sleep(0.02)
+
+
+@app.on("forks")
+async def forks(payload: bytes) -> None:
+    """Have a child of the same program, and end it with SIGTERM."""
+    child = multiprocessing.get_context("fork").Process(target=block)
+    child.start()
+    child.terminate()
+    child.join()
+    note(f"child-{child.exitcode}")
 
 
 @app.on("works")

@@ -17,7 +17,7 @@ def main() -> NoReturn:
         # The first process of a container is not ended by a signal that nobody handles.
         signal.signal(signal.SIGTERM, _at_once)
         signal.signal(signal.SIGHUP, _at_once)
-    atexit.register(_leave)  # what is registered first is called last
+    atexit.register(_leave, os.getpid())  # what is registered first is called last
     from fencepost.cli import main as run_command
     from fencepost.cli.ending import END_S, FLUSH_S, ending, flush_streams, within
     from fencepost.cli.tracing import flush_tracing
@@ -53,11 +53,13 @@ def _at_once(number: int, _: FrameType | None) -> None:
     os._exit(128 + number)
 
 
-def _leave() -> None:
+def _leave(pid: int) -> None:
     """End the process behind every hook, without the interpreter's own way to the end.
 
     There is nothing in that for us, and no thread can end what blocks in it.
     """
+    if os.getpid() != pid:
+        return  # a process that a handler forked
     from fencepost.cli.ending import ending, flush_streams
 
     logging.shutdown()

@@ -94,7 +94,7 @@ async def test_a_bridge_before_init(broker: EmbeddedBroker, tmp_path: Path) -> N
         configure(tmp_path, broker.url, orders(source.url))
         ran = await run_command("bridge", folder=tmp_path)
         assert 1 == ran.code
-        assert "the broker has no stream FENCEPOST_SOURCES: run `fencepost init`" in ran.complaint
+        assert "the broker has no stream FENCEPOST_EVENTS: run `fencepost init`" in ran.complaint
         configure(tmp_path, broker.url)
         assert 0 == (await run_command("init", folder=tmp_path)).code
         ran = await run_command("bridge", folder=tmp_path)

@@ -10,13 +10,18 @@ import pytest
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.cli.ending import END_S, HARD_S
 from fencepost.cli.signals import TOGETHER_S
-from kit.command import Ran
+from kit.command import Command, Ran
+from kit.pool import event, publish
 from kit.stubborn import DRAIN_S, Stubborn, stubborn
 from kit.wait import until
 
 BOUND_S = DRAIN_S + END_S + HARD_S
 SLACK_S = 20.0
 """For a machine that is busy with other tests: what hangs would hang on for an hour."""
+
+
+GENTLE = ("enter hangs", "exit hangs")
+"""A lifespan that does hear that it is cancelled."""
 
 
 async def ended(worker: Stubborn) -> Ran:
@@ -87,6 +92,7 @@ async def test_sigterm_ends_workers_whose_lifespan_does_not_end(
             worker.tell()
             ran = await ended(worker)
         assert 0 == ran.code, ran.err
+        assert (lifespan not in GENTLE) == ("ended by force" in ran.err), ran.err
 
     await asyncio.gather(
         end("enter hangs", "entering"),
@@ -95,6 +101,22 @@ async def test_sigterm_ends_workers_whose_lifespan_does_not_end(
         end("exit swallows", ""),
         end("exit blocks", ""),
     )
+
+
+async def test_a_worker_that_waited_for_its_broker_is_at_its_start_still(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """The app's lifespan, which it enters behind that, is cancelled as it is otherwise."""
+
+    async def waits(command: Command) -> None:
+        await until(lambda: "waiting for the broker" in command.err, "the worker to wait")
+
+    async with stubborn(broker, tmp_path, "enter hangs", begins=waits) as worker:
+        await worker.note("entering")
+        worker.tell()
+        ran = await ended(worker)
+    assert 0 == ran.code, ran.err
+    assert "ended by force" not in ran.err
 
 
 async def test_the_lifespan_is_left_although_a_handler_does_not_end(
@@ -168,6 +190,18 @@ async def test_a_second_signal_ends_at_once(
         worker.tell(number)
         ran = await ended(worker)
     assert 128 + number == ran.code, ran.err
+
+
+async def test_a_signal_of_a_child_is_none_of_ours(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """A child that a handler forks has our pipe for signals; SIGTERM ends it, and nobody else."""
+    async with stubborn(broker, tmp_path) as worker:
+        await publish(worker.home, event("forks", type="forks"))
+        await worker.note("child--15")
+        await worker.begin("works")
+        assert "stopping" not in worker.command.err
+        worker.tell()
+        ran = await ended(worker)
+    assert 0 == ran.code, ran.err
 
 
 async def test_signals_at_the_same_moment_are_one(broker: EmbeddedBroker, tmp_path: Path) -> None:

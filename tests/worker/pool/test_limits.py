@@ -111,3 +111,19 @@ def _cancellations() -> int:
     task = asyncio.current_task()
     assert task is not None
     return task.cancelling()
+
+
+async def test_a_lease_that_ended_while_the_machine_was_suspended_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The loop's time stood still meanwhile, so no timer of it would have come for long."""
+    monkeypatch.setattr("fencepost.pool.limits.LOOK_S", 0.01)
+    pool = msgspec.structs.replace(POOL, handler_timeout_s=600.0, lease_s=900.0, ack_wait_s=1000.0)
+    left_s = [900.0]
+    limit = Limit(lambda: left_s[0])
+    held = asyncio.create_task(Limits(pool).hold(forever(), limit))
+    await asyncio.sleep(0)
+    left_s[0] = -60.0
+    with pytest.raises(TimeoutError, match="its lease could not be renewed"):
+        async with asyncio.timeout(20):
+            await held

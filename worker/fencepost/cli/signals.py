@@ -26,13 +26,15 @@ class Signals:
     looks for signals now and then, and for whoever took the pipe's place: an app may add handlers
     of signals to its loop. `limit_s` says how long the end may take.
 
-    A SIGHUP that is ignored stays ignored: so nohup(1) asks for it.
+    A SIGHUP that is ignored stays ignored: so nohup(1) asks for it. A process that a handler forks
+    would write its own signals into our pipe: it gets the signals' defaults back.
     """
 
     def __init__(self, told: Callable[[int], None], limit_s: Callable[[], float]) -> None:
         self._told = told
         self._limit_s = limit_s
         self._armed = False
+        self._closed = False
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
         self._before = {
@@ -42,18 +44,38 @@ class Signals:
         }
         if signal.getsignal(signal.SIGALRM) == signal.SIG_IGN:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        os.register_at_fork(
+            before=self._before_fork,
+            after_in_parent=self._in_parent,
+            after_in_child=self._in_child,
+        )
         self._wakeup_before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         self._thread = threading.Thread(target=self._listen, name="fencepost-signals", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Leave signals to who had them before."""
+        self._closed = True
         signal.set_wakeup_fd(self._wakeup_before)
         for number, before in self._before.items():
             signal.signal(number, before)
         os.close(self._write)
         self._thread.join()
         os.close(self._read)
+
+    def _before_fork(self) -> None:
+        # Held back: the child's own would come here until it has left this pipe.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+
+    def _in_parent(self) -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+
+    def _in_child(self) -> None:
+        if not self._closed:
+            signal.set_wakeup_fd(-1)
+            for number in self._before:
+                signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
 
     def _note(self, number: int, _: FrameType | None) -> None:
         # The main thread may hold any lock here, so nothing is done that needs one.
