@@ -14,6 +14,7 @@ from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.desk.adoption import doubted
 from fencepost.desk.intentions import Intentions
 from fencepost.desk.lineages import Lineages
+from fencepost.errors import SourceStopped
 from fencepost_schemas.cursor import Cursor, KnownLoss, Position
 from fencepost_schemas.reason import Reason
 from fencepost_schemas.standing import Standing
@@ -460,6 +461,22 @@ async def test_sources_ls_ends_with_1(broker: EmbeddedBroker, tmp_path: Any) -> 
         assert "events are gone since the last one (window_exceeded), not judged yet" in out
     for told in ("a verdict needs the next event", "window contradicts completeness"):
         assert told in shown.out
+
+
+async def test_a_source_that_stops_takes_no_word_with_it(broker: EmbeddedBroker) -> None:
+    """It says that it has ended, in another generation: nobody will look at it again."""
+    plain = {**TOKENS, "end_data": ["[DONE]"]}
+    script = (TWO, stream(b"data: [DONE]\n\n", gen="h", floor="1"))
+    async with (
+        ScriptedSource(*script) as source,
+        house(broker, orders(source.url, plain=plain)) as home,
+    ):
+        await home.init()
+        with pytest.raises(SourceStopped, match="has ended"):
+            async with home.bridge() as running:
+                await running
+        told = await loss(home)
+        assert told is not None and (Reason.GENERATION_CHANGED,) == told.reasons
 
 
 async def test_a_loss_that_was_none_is_not_called_for_later(broker: EmbeddedBroker) -> None:

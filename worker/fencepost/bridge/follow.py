@@ -149,6 +149,7 @@ class Follower:
             raise
         except Exception as fault:  # the user's dialect or our own; the other sources go on
             log.debug("%s: %s", self.name, stack_of(fault))
+            self._early.tell()
             await self._lineage.outbox.drained()
             raise SourceStopped(f"{self.name}: {told_of(fault, self.source.speech)}") from None
         return Ending.BUSY
@@ -369,12 +370,11 @@ class Follower:
         against = hearing.reopened(facts, cursor, event=wanted and frame.data is not None)
         if against is None and facts and hearing.unsettled:
             self._early.look(hearing.unsettled_evidence(cursor))
-        if not wanted:
-            self._lineage.pass_over(frame)
-            return
         if against is not None:
             self._judge_again(against, frame, attempt)
-        if against is not None or not hearing.repeat:
+        if not wanted:
+            self._lineage.pass_over(frame)
+        elif against is not None or not hearing.repeat:
             self._lineage.pass_on(frame)
 
     def _judge_again(self, against: Evidence, frame: Frame, attempt: Attempt) -> None:
