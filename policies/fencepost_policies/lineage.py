@@ -101,4 +101,5 @@ def _missing(verdict: Verdict) -> int:
     """Return how many events are missing, where that is what the verdict rests on and ids tell."""
     if verdict.kind is not Standing.REORIGINATED or Reason.DENSE_HOLE not in verdict.reasons:
         return 0
-    return sum(fact.missing for fact in verdict.facts)
+    holes = [fact for fact in verdict.facts if fact.reason is Reason.DENSE_HOLE]
+    return sum(fact.missing for fact in holes)

@@ -228,14 +228,9 @@ class Hearing:
             _add(self._against, (fact for fact in facts if fact.finding is Finding.CONTRADICTS))
         if not event or not self._against:
             return None
-        proven = [
-            fact
-            for fact in self.facts
-            if fact.facet is Facet.IDENTITY and fact.finding is Finding.PROVES
-        ]
-        counted = (*(proven or self.generation.holds()), *self._against)
+        against = self.unsettled_evidence(cursor)
         self._against = []
-        return Evidence(requested=cursor, genesis=False, facts=counted)
+        return against
 
     @property
     def unsettled(self) -> tuple[Fact, ...]:
@@ -243,9 +238,14 @@ class Hearing:
         return tuple(self._against)
 
     def unsettled_evidence(self, cursor: Cursor) -> Evidence:
-        """Return what the next event would be judged on, were it to say nothing itself."""
-        facts = (*self.generation.holds(), *self._against) if self._against else ()
-        return Evidence(requested=cursor, genesis=False, facts=facts)
+        """Return what the next event will be judged on, unless it says something itself."""
+        proven = [
+            fact
+            for fact in self.facts
+            if fact.facet is Facet.IDENTITY and fact.finding is Finding.PROVES
+        ]
+        counted = (*(proven or self.generation.holds()), *self._against)
+        return Evidence(requested=cursor, genesis=False, facts=counted)
 
     def evidence(self) -> Evidence:
         cursor = self.cursor

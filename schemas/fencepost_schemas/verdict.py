@@ -33,6 +33,11 @@ class Gap(msgspec.Struct, frozen=True):
     empty: bool = False
     missing: int = 0
 
+    @property
+    def has_end(self) -> bool:
+        """False where the source has proven a loss, and no event has come yet that ends it."""
+        return bool(self.before_generation)
+
 
 def gap_id(source: str, gap: Gap) -> str:
     """Return the id of a gap of this source: the same for whoever reads its record."""

@@ -6,6 +6,7 @@ that the rule is there for is broken.
 
 import asyncio
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -208,6 +209,18 @@ def test_a_gap_that_begins_too_early_is_found_out(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("fencepost.bridge.lineage.turn", early)
     assert first_violation(map(short_windows, range(ABLATION_SEEDS)), "I5")
+
+
+def test_a_loss_that_nobody_takes_back_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was told before its verdict; told behind it, too, it would be one that is still open."""
+
+    def keep(cursor: Cursor, **changes: Any) -> Cursor:
+        kept = {name: value for name, value in changes.items() if (name, value) != ("loss", None)}
+        return msgspec.structs.replace(cursor, **kept)
+
+    replacing = SimpleNamespace(structs=SimpleNamespace(replace=keep))
+    monkeypatch.setattr("fencepost.bridge.lineage.msgspec", replacing)
+    assert first_violation(map(short_windows, range(ABLATION_SEEDS)), "I9")
 
 
 def test_two_connections_joined_in_the_wrong_order_are_found_out(

@@ -84,7 +84,7 @@ class Dialect(Signals, frozen=True, forbid_unknown_fields=True):
         others: list[Witness] = [
             self._reset(asked),
             OrderWitness(asked, self._scheme, inclusive=self._inclusive, volatile=self.volatile),
-            self._window(asked),
+            self._window(asked, cursor),
         ]
         if self._scheme.dense:
             others.append(DensityWitness(asked, self._scheme))
@@ -128,7 +128,7 @@ class Dialect(Signals, frozen=True, forbid_unknown_fields=True):
             coded=Control(self.reset_code_events),
         )
 
-    def _window(self, asked: Cursor | None) -> WindowWitness:
+    def _window(self, asked: Cursor | None, cursor: Cursor | None) -> WindowWitness:
         return WindowWitness(
             asked,
             self._scheme,
@@ -139,6 +139,7 @@ class Dialect(Signals, frozen=True, forbid_unknown_fields=True):
             count=self.window_count,
             age_s=self.window_age_s,
             inclusive=self.resumes != "after",
+            reached=cursor.position if cursor is not None else None,
         )
 
     def _resume_point(self, asked: Cursor | None) -> ResumePointWitness:

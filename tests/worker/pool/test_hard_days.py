@@ -15,6 +15,8 @@ import pytest
 from fencepost import Context, Fencepost
 from fencepost.broker.embedded import EmbeddedBroker
 from fencepost.errors import LedgerDiffers
+from fencepost.pool.intake import PENDING_MAX
+from fencepost.ports import ConsumerPlan
 from fencepost_schemas.question import QuestionKind
 from fencepost_schemas.row import State
 from fencepost_schemas.subject import EVENTS, LEDGER
@@ -142,8 +144,14 @@ async def test_acked_events_that_come_back_are_not_run_again(broker: EmbeddedBro
             await broker.kill()
             await broker.start()
             await settle(home)
-        # Whether or not this broker had kept the acks, bring all of it once more.
+        # Whether or not this broker had kept the acks, bring all of it once more. A worker would
+        # have its consumer begin where the app is.
         await home.connection.api(f"CONSUMER.DELETE.{EVENTS}.fp-shop")
+        pool = home.settings.pool
+        everything = ConsumerPlan(
+            EVENTS, "fp-shop", (home.subjects.events_of(),), pool.ack_wait_s, PENDING_MAX
+        )
+        await home.connection.ensure_consumer(everything)
         async with working(home, shop.app(), shop.app()):
 
             async def all_again() -> bool:

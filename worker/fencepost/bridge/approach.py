@@ -8,6 +8,8 @@ import heapq
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
+from typing import Protocol
 
 from fencepost.bridge.attempt import Arrival, Attempt, Heard
 from fencepost.bridge.lineage import Lineage
@@ -26,6 +28,13 @@ from fencepost_schemas.subject import digest_token
 log = logging.getLogger("fencepost.bridge")
 
 EARLIEST, NOW = "earliest", "now"
+
+
+class Said(Protocol):
+    """Hears what a connection has said so far. Without `last_chance` the source is asked another
+    way behind it."""
+
+    def __call__(self, hearing: Hearing, *, last_chance: bool) -> None: ...
 
 
 class TurnedAway(Exception):
@@ -72,8 +81,12 @@ class Approach:
         refused: Hearing | None,
         *,
         last_chance: bool,
+        said: Said | None = None,
     ) -> Attempt:
-        """Open a connection that is closed with the stack; raise TurnedAway without a stream."""
+        """Open a connection that is closed with the stack; raise TurnedAway without a stream.
+
+        `said` hears what the connection has said each time that it has said more.
+        """
         speech, cursor = self._speech, self._lineage.cursor
         hearing = refused
         if hearing is None:
@@ -104,9 +117,8 @@ class Approach:
             raise TurnedAway(reading, hearing)
         self.spoke = True
         self.opened_s = self._world.monotonic_s()
-        attempt = self._attempt(
-            response, line, hearing, ask, asked, self._tell_early if last_chance else _wait_for_more
-        )
+        telling = _untold if said is None else partial(said, last_chance=last_chance)
+        attempt = self._attempt(response, line, hearing, ask, asked, telling)
         stack.push_async_callback(attempt.close)
         return attempt
 
@@ -117,9 +129,9 @@ class Approach:
         hearing: Hearing,
         ask: Ask | None,
         asked: str,
-        against: Callable[[Hearing], None],
+        said: Callable[[Hearing], None],
     ) -> Attempt:
-        """Return an open connection. Who can ask another way waits for that with its complaints."""
+        """Return an open connection."""
         decoder = Decoder(
             asked,
             line_bytes_max=self._source.line_bytes_max,
@@ -136,12 +148,9 @@ class Approach:
             self._door.answer if self._door.answers else None,
             Pace(self._event_s),
             self._reached,
-            against,
+            said,
             self._world.monotonic_s,
         )
-
-    def _tell_early(self, hearing: Hearing) -> None:
-        self._lineage.tell_early(hearing.evidence())
 
     def lasted_s(self) -> float:
         """Return how long ago a stream was opened, however long that took; 0 where none was."""
@@ -154,7 +163,7 @@ class Approach:
         return not session or not cursor.token or digest_token(session) == cursor.token
 
     async def probe(
-        self, stack: AsyncExitStack, asks: Sequence[Ask], refused: Hearing | None
+        self, stack: AsyncExitStack, asks: Sequence[Ask], refused: Hearing | None, said: Said
     ) -> tuple[Attempt, Heard]:
         """Ask one way after the other until one proves something; return what is to be judged.
 
@@ -171,7 +180,7 @@ class Approach:
                 # comes while the first is about to get it: the first one then stays silent.
                 await missed.hear_replay(AUDIT_QUIET_S)
             try:
-                attempt = await self.open(stack, ask, refused, last_chance=last_chance)
+                attempt = await self.open(stack, ask, refused, last_chance=last_chance, said=said)
             except (SourceUnreachable, TurnedAway) as error:
                 passing = isinstance(error, TurnedAway) and error.reading.reply is Reply.REFUSED
                 if missed is None and (last_chance or not passing):
@@ -201,8 +210,6 @@ class Approach:
 
     async def news(self, attempt: Attempt) -> bool:
         """Where nothing but repeats came, wait for more; return False where the end came first."""
-        if not attempt.held:
-            self._tell_early(attempt.hearing)
         return not attempt.hearing.events or await attempt.hear_news(HELD_S_MAX)
 
     async def audit(self, stack: AsyncExitStack, attempt: Attempt) -> None:
@@ -264,8 +271,8 @@ def merged(first: list[Arrival], second: list[Arrival], *, ended: bool) -> list[
     return [*merged, *second[taken:], *alone]
 
 
-def _wait_for_more(hearing: Hearing) -> None:
-    """Nothing is said of it yet."""
+def _untold(hearing: Hearing) -> None:
+    """Nobody is told of what the connection of an audit says: another one is judged."""
 
 
 def _refused_in_stream(hearing: Hearing) -> bool:

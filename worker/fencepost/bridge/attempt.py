@@ -31,9 +31,6 @@ from fencepost_schemas.sse import Decoder, Frame, SseLimitExceeded
 
 RETRY_MS_MAX = 24 * 3600 * 1000
 
-EARLY_S = 1.0
-"""For an event to come, before it is told that others are gone: mostly one comes with the headers,
-and then its verdict says so."""
 WAITED_S = 0.1
 """Whoever waited for so long had nothing left that came before."""
 
@@ -73,7 +70,7 @@ class Attempt:
         answer: Callable[[Frame], Awaitable[None]] | None,
         pace: Pace,
         reached: Callable[[str], None],
-        against: Callable[[Hearing], None],
+        said: Callable[[Hearing], None],
         now_s: Callable[[], float],
     ) -> None:
         self.hearing = hearing
@@ -94,7 +91,7 @@ class Attempt:
         self._answer = answer
         self._pace = pace
         self._reached = reached
-        self._against = against
+        self._said = said
         self._now_s = now_s
         self._held_bytes = 0
         self._replayed = False
@@ -122,7 +119,7 @@ class Attempt:
         loop = asyncio.get_running_loop()
         owed_since_s = loop.time()
         first_s: float | None = None
-        early_s = owed_since_s + EARLY_S
+        self._said(self.hearing)
         while True:
             if self.hearing.ready() or self._full():
                 return Heard.READY
@@ -132,20 +129,14 @@ class Attempt:
             if first_s is None and (self.held or contradiction(self.hearing.facts)):
                 first_s = loop.time()
             deadline_s = owed_since_s + owed_s if owing else _behind(first_s, held_s)
-            came = await self._next(min(early_s, deadline_s))
+            came = await self._next(deadline_s)
             if came is None:
-                if not self.held:
-                    self._against(self.hearing)
                 if self._ended:
                     return Heard.ENDED
-                if loop.time() < deadline_s:
-                    early_s = inf
-                    continue
                 return Heard.SILENT if owing else Heard.READY
             self._hear(came)
             if self.hearing.overlap.repeat:
                 owed_since_s = loop.time()
-            early_s = inf if self.held else loop.time() + EARLY_S
             self._reached("held")
 
     async def hear_replay(self, quiet_s: float) -> bool:
@@ -195,12 +186,14 @@ class Attempt:
         if not self.hearing.overlap.owing and self._dialect.replayed(frame):
             self._replayed = True
         if not self.wanted(frame):
-            self.noticed(frame)
-            return
-        self.hearing.arrived(frame)
-        if frame.data is not None and not self.hearing.repeat:
-            self.held.append(came)
-            self._held_bytes += len(frame.data)
+            facts = self.noticed(frame)
+        else:
+            facts = self.hearing.arrived(frame)
+            if frame.data is not None and not self.hearing.repeat:
+                self.held.append(came)
+                self._held_bytes += len(frame.data)
+        if facts:
+            self._said(self.hearing)
 
     @property
     def retry_s(self) -> float | None:

@@ -18,6 +18,7 @@ from opentelemetry import trace
 
 from fencepost.bridge.approach import Approach, TurnedAway
 from fencepost.bridge.attempt import Attempt, Heard
+from fencepost.bridge.early import Early
 from fencepost.bridge.faults import stack_of, told_of
 from fencepost.bridge.lineage import Lineage
 from fencepost.bridge.renewal import Renewal
@@ -85,10 +86,11 @@ class Follower:
         self._approach = Approach(
             source, door, self._lineage, settings.overlap_s, settings.event_s, world, reached
         )
+        self._early = Early(self._lineage)
         self._renewal = Renewal(self._approach, self._lineage, source, settings, world)
         self._tries = 0
         self._silences = 0
-        self._strikes = Strikes()
+        self._strikes = Strikes(name, settings.strikes_max)
         self._retry_s = 0.0
         self._wait_s = 0.0
         self._refused: Hearing | None = None
@@ -104,6 +106,8 @@ class Follower:
                 await self._connect_for_ever()
         except BaseExceptionGroup as together:
             raise first_of(together) from None
+        finally:
+            self._early.drop()
 
     async def _connect_for_ever(self) -> None:
         while True:
@@ -138,12 +142,14 @@ class Follower:
         except Unreachable as error:
             log.warning("%s: %s; trying again", self.name, error)
         except SourceStopped:
+            self._early.tell()
             await self._lineage.outbox.drained()
             raise
         except FencepostError:
             raise
         except Exception as fault:  # the user's dialect or our own; the other sources go on
             log.debug("%s: %s", self.name, stack_of(fault))
+            self._early.tell()
             await self._lineage.outbox.drained()
             raise SourceStopped(f"{self.name}: {told_of(fault, self.source.speech)}") from None
         return Ending.BUSY
@@ -181,7 +187,9 @@ class Follower:
             self._lineage.outbox.context = trace.set_span_in_context(trace.get_current_span())
             async with AsyncExitStack() as stack:
                 probes = () if given_up else asks
-                attempt, heard = await self._approach.probe(stack, probes, refused)
+                attempt, heard = await self._approach.probe(
+                    stack, probes, refused, self._early.hear
+                )
                 if given_up and asks:
                     # Owed events were waited for often enough; this connection asked for nothing.
                     probe = self.source.speech.hearing(cursor, asks[0])
@@ -215,7 +223,7 @@ class Follower:
         try:
             attempt.check()
         except SseLimitExceeded as exceeded:
-            self._strike(exceeded)
+            self._strikes.strike(exceeded, self._lineage.progress)
             return Heard.ENDED
         if attempt.hearing.ended():
             self._refused = attempt.hearing
@@ -264,6 +272,7 @@ class Follower:
 
     # --- after the verdict
     def _judge(self, attempt: Attempt) -> None:
+        self._early.drop()
         hearing = attempt.hearing
         first = attempt.held[0].frame if attempt.held else None
         covered = hearing.overlap.covered
@@ -312,8 +321,9 @@ class Follower:
                 old, attempt, stack = stack, renewed.attempt, renewed.stack
                 await old.aclose()
                 if attempt.held or judged != self._lineage.progress:
-                    # Otherwise nothing has come since the last verdict, which stands.
                     self._judge(attempt)
+                else:  # nothing has come since the last verdict, which stands
+                    self._lineage.take_back()
                 judged = self._lineage.progress
                 watch = self._renewal.watch(_now_s())
             self._stop_if_finished(attempt)
@@ -348,27 +358,28 @@ class Follower:
                 return due
             attempt.check()
         except SseLimitExceeded as exceeded:
-            self._strike(exceeded)
+            self._strikes.strike(exceeded, self._lineage.progress)
         await lineage.outbox.drained()
         return None
 
     def _take(self, frame: Frame, attempt: Attempt) -> None:
         """Hear the witnesses on one frame and pass it on."""
         hearing, cursor = attempt.hearing, self._lineage.cursor
-        if not attempt.wanted(frame):
-            hearing.reopened(attempt.noticed(frame), cursor, event=False)
-            self._lineage.pass_over(frame)
-            self._lineage.tell_early(hearing.unsettled_evidence(cursor))
-            return
-        facts = hearing.arrived(frame)
-        against = hearing.reopened(facts, cursor, event=frame.data is not None)
+        wanted = attempt.wanted(frame)
+        facts = hearing.arrived(frame) if wanted else attempt.noticed(frame)
+        against = hearing.reopened(facts, cursor, event=wanted and frame.data is not None)
+        if against is None and facts and hearing.unsettled:
+            self._early.look(hearing.unsettled_evidence(cursor))
         if against is not None:
             self._judge_again(against, frame, attempt)
-        if against is not None or not hearing.repeat:
+        if not wanted:
+            self._lineage.pass_over(frame)
+        elif against is not None or not hearing.repeat:
             self._lineage.pass_on(frame)
 
     def _judge_again(self, against: Evidence, frame: Frame, attempt: Attempt) -> None:
         """Turn the lineage in the middle of a connection: from this event on it is another one."""
+        self._early.drop()
         lineage, token = self._lineage, attempt.hearing.generation.token
         lineage.turn(judge(against), frame, token=token, asked=attempt.asked)
         attempt.hearing = self.source.speech.hearing(lineage.cursor)
@@ -383,17 +394,6 @@ class Follower:
 
     def _remember_retry(self, attempt: Attempt) -> None:
         self._retry_s = attempt.retry_s if attempt.retry_s is not None else self._retry_s
-
-    def _strike(self, exceeded: SseLimitExceeded) -> None:
-        """Count an oversized line or event; one that stays in the way stops the source."""
-        text = f"{self.name}: the source sent more than {exceeded.bytes_max} bytes in one"
-        count = self._strikes.count(self._lineage.progress)
-        if count >= self._settings.strikes_max:
-            raise SourceStopped(
-                f"{text} {exceeded.limit}, {count} times at the same place: raise "
-                f"sources.{self.name}.{exceeded.limit}_bytes_max, or mend the source"
-            )
-        log.error("%s %s; dropped, nothing is lost, trying again", text, exceeded.limit)
 
 
 def _now_s() -> float:

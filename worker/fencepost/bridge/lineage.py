@@ -17,8 +17,7 @@ from fencepost.clock import iso_time
 from fencepost.ports import Message, World
 from fencepost.settings import Source
 from fencepost_policies.cover import Covered, anchored, begun, join_gap, joined, owed_since
-from fencepost_policies.early import early_record, is_news, loss_proven
-from fencepost_policies.judge import judge
+from fencepost_policies.early import early_record, grown, loss_proven
 from fencepost_policies.lineage import place, turn
 from fencepost_policies.overlap import data_digest, digest_of, remember
 from fencepost_schemas.cursor import Cursor, Mark, Position, sendable
@@ -154,22 +153,37 @@ class Lineage:
         self._tell(record)
         self._reached("judged")
 
-    def tell_early(self, evidence: Evidence) -> None:
-        """Have it stored that events are gone, where that is proven before the next one comes."""
-        loss = loss_proven(evidence, self._world.wall_ms())
-        if loss is None or not is_news(self.cursor, loss):
+    def tell_early(self, evidence: Evidence, *, last_chance: bool = True) -> None:
+        """Have it stored that events are gone, where that is proven before the next one comes.
+
+        The record goes with the first word of it only: one loss is one piece of work.
+        """
+        now_ms = self._world.wall_ms()
+        loss = loss_proven(evidence, now_ms, last_chance=last_chance)
+        told = grown(self.cursor.loss, loss) if loss is not None else None
+        if told is None:
             return
-        self.cursor = msgspec.structs.replace(self.cursor, loss=loss)
-        record = early_record(self.cursor, loss, judge(evidence), self.owner)
-        self.outbox.add(Entry((self._shelf.record_message(record),), self.cursor))
+        records: tuple[Message, ...] = ()
+        if self.cursor.loss is None:
+            record = early_record(self.cursor, evidence, self.owner, now_ms)
+            records = (self._shelf.record_message(record),)
+        self.cursor = msgspec.structs.replace(self.cursor, loss=told)
+        self.outbox.add(Entry(records, self.cursor))
         log.warning(
             "%s: the source does not have what follows %s any more (%s)%s; the next generation "
-            "begins with its next event",
+            "begins with its next event, until then see `fencepost sources show %s`",
             self.name,
             self.cursor.position,
-            ", ".join(loss.reasons),
-            f", {loss.missing} events are gone" if loss.missing else "",
+            ", ".join(told.reasons),
+            f", at least {told.missing} events are gone" if told.missing else "",
+            self.name,
         )
+
+    def take_back(self) -> None:
+        """Have it stored that nothing is known to be gone, where a connection goes on after all."""
+        if self.cursor.loss is not None:
+            self.cursor = msgspec.structs.replace(self.cursor, loss=None)
+            self.outbox.add(Entry((), self.cursor))
 
     def _look_at_join(self, covered: Covered | None) -> Gap | None:
         """Return what the join before this connection's may have lost, if anything."""
@@ -245,6 +259,8 @@ class Lineage:
             position=position,
             published=self.cursor.published + 1,
             ring=remember(self.cursor.ring, mark),
+            # A connection that was judged brings it, so what another one said is not so.
+            loss=None,
         )
         self.cursor = anchored(moved, mark)
         self._store(frame, self.cursor)

@@ -18,7 +18,7 @@ from fencepost.settings import Bridge, Source
 from fencepost_policies.judge import judge
 from fencepost_policies.overlap import Ask
 from fencepost_policies.renewal import Due, Watch, age_bounds, provable
-from fencepost_policies.witness import contradiction
+from fencepost_policies.witness import Hearing, contradiction
 from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.limits import AUDIT_QUIET_S, COVER_EVENTS_MAX
 from fencepost_schemas.standing import Standing
@@ -54,6 +54,8 @@ class Renewal:
         self._speech = source.speech
         self._settings = settings
         self._world = world
+        self._heard: tuple[Hearing, bool] | None = None
+        """What the last resume said, and whether it was the last way to ask."""
         self._quiet_at: tuple[str, int] | None = None
         """How far we were when a quiet source was resumed anew: once is enough for one silence."""
 
@@ -89,7 +91,7 @@ class Renewal:
 
     async def beside(self, old: Attempt, asks: tuple[Ask, ...], due: Due) -> Renewed | None:
         """Return the connection that is to take the place of `old`, None where that goes on."""
-        stack = AsyncExitStack()
+        stack, self._heard = AsyncExitStack(), None
         try:
             async with asyncio.timeout(RENEWAL_S_MAX):
                 new = await self._resume(stack, old, asks, due)
@@ -104,6 +106,7 @@ class Renewal:
         if new is None:
             await stack.aclose()
             log.info("%s: a resume proved nothing; the connection goes on", self._name)
+            self._tell_early(old, due)
             return None
         log.info("%s: resumed anew (%s)", self._name, due)
         return Renewed(new, stack)
@@ -120,7 +123,7 @@ class Renewal:
     async def _resume(
         self, stack: AsyncExitStack, old: Attempt, asks: tuple[Ask, ...], due: Due
     ) -> Attempt | None:
-        new, heard = await self._approach.probe(stack, asks, None)
+        new, heard = await self._approach.probe(stack, asks, None, self._hear)
         if heard is Heard.SILENT or (heard is Heard.ENDED and not new.held):
             return None
         await self._approach.audit(stack, new)
@@ -131,9 +134,27 @@ class Renewal:
         if verdict.kind is Standing.RESUMED:
             self.judged(verdict.kind)
             return new if self._brings_all(new, old) else None
-        another = verdict.kind is Standing.REORIGINATED and self.has_proven
-        quiet = due is Due.QUIET and not _events(old)
-        return new if another and quiet and new.held else None
+        another = verdict.kind is Standing.REORIGINATED
+        return new if another and self._believes(old, due) and new.held else None
+
+    def _believes(self, old: Attempt, due: Due) -> bool:
+        """Return True where another stream would be believed, if it brought an event."""
+        return self.has_proven and due is Due.QUIET and not _events(old)
+
+    def _hear(self, hearing: Hearing, *, last_chance: bool) -> None:
+        self._heard = hearing, last_chance
+
+    def _tell_early(self, old: Attempt, due: Due) -> None:
+        """Tell of a loss that the source has proven, and sent no event with which to believe it.
+
+        The old connection goes on; an event on it takes that back.
+        """
+        if self._heard is None or not self._believes(old, due):
+            return
+        hearing, last_chance = self._heard
+        evidence = hearing.evidence()
+        if judge(evidence).kind is Standing.REORIGINATED:
+            self._lineage.tell_early(evidence, last_chance=last_chance)
 
     def _brings_all(self, new: Attempt, old: Attempt) -> bool:
         """Take over what came on the old connection meanwhile; return False where that cannot be.

@@ -42,6 +42,8 @@ def described_source(report: SourceReport, limit: int) -> list[list[str]]:
         ["last event", iso_time(entry.last_event_ms) if entry.last_event_ms is not None else "-"],
         ["gaps", _gaps(entry)],
     ]
+    if entry.loss is not None:
+        rows += _loss_rows(entry.loss, report.loss_facts)
     if report.note:
         rows.append(["note", report.note])
     if report.rebaseline:
@@ -87,6 +89,8 @@ def _described_gap(source: str, gap: Gap) -> str:
         return "nothing can be missing"
     after = f"after {gap.after_generation} {gap.after_position or '(nothing)'}"
     before = f"before {gap.before_generation} {gap.before_position or '(its first)'}"
+    if not gap.has_end:
+        before = "its end is not known yet"
     exact = ["exactly"] if gap.exact else []
     return ", ".join([after, before, *exact, gap_id(source, gap)])
 
@@ -104,5 +108,14 @@ def _gaps(entry: SourceEntry) -> str:
 
 def _described_loss(loss: KnownLoss) -> str:
     """Say what is gone since the last event, before the next one tells of it by its verdict."""
-    count = f"{loss.missing} events are" if loss.missing else "events are"
-    return f"{count} gone since the last one ({', '.join(loss.reasons)})"
+    count = f"at least {loss.missing} events are" if loss.missing else "events are"
+    return f"{count} gone since the last one ({', '.join(loss.reasons)}), not judged yet"
+
+
+def _loss_rows(loss: KnownLoss, facts: tuple[Fact, ...]) -> list[list[str]]:
+    """Return since when that is known and why, line by line."""
+    return [
+        ["not judged yet", f"since {iso_time(loss.since_ms)}: a verdict needs the next event"],
+        *(["  because", f"{reason}: {reason.meaning}"] for reason in loss.reasons),
+        *(["  fact", _described_fact(fact)] for fact in facts),
+    ]

@@ -110,6 +110,8 @@ class SourceReport(msgspec.Struct, frozen=True):
     rebaseline: str
     """Where the next connection is to begin, "" unless somebody wishes that."""
     generations: list[Generation]
+    loss_facts: tuple[Fact, ...] = ()
+    """What was said when a loss was proven that no verdict has said yet."""
 
 
 class Lineages:
@@ -158,7 +160,8 @@ class Lineages:
     async def _report(self, name: str, roster: Roster, now_ms: int) -> SourceReport:
         cursor, _ = await self._read(EVENTS, self._subjects.cursor(name), Cursor)
         intention, revision = await self._read(SOURCES, self._subjects.intention(name), Intention)
-        records = await self._records(name)
+        told = await self._records(name)
+        records = [record for record in told if not record.early]
         generations = await self._with_rulings(name, generations_of(records))
         owner, stop = owner_of(roster, name, now_ms), roster.stops.get(name)
         state, why = state_of(cursor, intention, stop, owner, revision)
@@ -184,12 +187,14 @@ class Lineages:
         note = intention.note if intention is not None else ""
         wished = cursor is not None and cursor.rebaselined
         start = cursor.start if cursor is not None and wished else ""
-        return SourceReport(entry, note, start, generations)
+        # A loss that is known now was told of by the newest early record.
+        early = [record for record in told if record.early] if entry.loss is not None else []
+        facts = early[-1].verdict.facts if early else ()
+        return SourceReport(entry, note, start, generations, facts)
 
     async def _records(self, source: str) -> list[EpochRecord]:
         scan = self._connection.scan(EVENTS, self._subjects.epochs_of(source))
-        records = [read_record(stored, EpochRecord) async for stored in scan]
-        return [record for record in records if not record.early]
+        return [read_record(stored, EpochRecord) async for stored in scan]
 
     async def _with_rulings(self, source: str, found: list[Generation]) -> list[Generation]:
         async def ruled(one: Generation) -> Generation:

@@ -180,9 +180,8 @@ class Desk:
                 asked_ms=now_ms,
                 text=(
                     f"{row.handler} could not fill the gap of {event.source} behind "
-                    f"{gap.after_position or 'nothing'} of {gap.after_generation} and before "
-                    f"{gap.before_position or 'nothing'} of {gap.before_generation}. Was what it "
-                    "hides dealt with otherwise?"
+                    f"{gap.after_position or 'nothing'} of {gap.after_generation} {_end_of(gap)}. "
+                    "Was what it hides dealt with otherwise?"
                 ),
                 gap=gap,
                 event=work.carrier,
@@ -231,6 +230,12 @@ class Desk:
         reply = await self._connection.store(message)
         if isinstance(reply, NotStored):
             raise NotFine(f"{message.subject} is not taken: {reply.text} ({reply.error})")
+
+
+def _end_of(gap: Gap) -> str:
+    if not gap.has_end:
+        return "as far as it was known then; the whole of it is called for once its end is known"
+    return f"and before {gap.before_position or 'nothing'} of {gap.before_generation}"
 
 
 def _seam_text(event: ClassifiedEvent, record: EpochRecord | None) -> str:

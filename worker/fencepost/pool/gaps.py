@@ -17,9 +17,10 @@ from fencepost.pool.work import Ruled, Work, make_work
 from fencepost.ports import Broker, Delivery
 from fencepost.settings import Source
 from fencepost_policies.gaps import gap_event, gaps_in
+from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.event import KeyScope, headers_of
 from fencepost_schemas.question import Held
-from fencepost_schemas.subject import BadSubject, Subjects
+from fencepost_schemas.subject import EVENTS, LEDGER, BadSubject, Subjects
 from fencepost_schemas.verdict import EpochRecord, Gap
 
 log = logging.getLogger("fencepost.pool")
@@ -48,16 +49,33 @@ class Gaps:
             log.error("%s: not a verdict's record: %s; passed over", message.subject, error)
             await self._connection.settle(message, TERM)
             return
-        works = [self._work(record, gap, message) for gap in gaps_in(record)]
+        made = [self._work(record, gap, message) for gap in gaps_in(record)]
+        works = [work for work in made if work is not None]
+        if record.early and await self._are_overtaken(record, works):
+            works = []
         ruled = Ruled(None, record.generation)
-        done = [
-            await self._deliveries.see_through(work, ruled, message.again)
-            for work in works
-            if work is not None
-        ]
+        done = [await self._deliveries.see_through(work, ruled, message.again) for work in works]
         word = settle_together(done) if done else ACK
         if word is not None:
             await self._connection.settle(message, word)
+
+    async def _are_overtaken(self, record: EpochRecord, works: list[Work]) -> bool:
+        """Return True for a loss that was told early, and of which a verdict has said more by now.
+
+        Either it was none, or a record with the whole gap follows. What was begun already has a
+        row, which is to be brought to its end.
+        """
+        for work in works:
+            if await self._connection.last(LEDGER, work.row_subject) is not None:
+                return False
+        stored = await self._connection.last(EVENTS, self._subjects.cursor(record.source))
+        if stored is None:
+            return False
+        try:
+            cursor = msgspec.json.decode(stored.payload, type=Cursor)
+        except msgspec.DecodeError:
+            return False  # of a newer release: to call once too often does no harm
+        return cursor.loss is None or cursor.generation != record.generation
 
     def _work(self, record: EpochRecord, gap: Gap, message: Delivery) -> Work | None:
         reconciler = self._app.reconcilers.get(record.source)

@@ -75,6 +75,8 @@ class History(msgspec.Struct):
     effects: list[Effect] = []
     published: list[Published] = []
     records: list[Recorded] = []
+    overdue: list[int] = []
+    """Where a cursor told of a loss, though an event or a verdict had come since."""
     rows: list[Row] = []
     held: list[Held] = []
     paused: dict[str, list[Held]] = {}

@@ -25,6 +25,7 @@ def violations(history: History) -> list[str]:
         *_lost(history, view),
         *_misjudged(view),
         *_gaps_too_wide(view),
+        *[f"I9 the cursor at {at} tells of a loss that was judged" for at in history.overdue],
         *_parked_out_of_sight(history),
         *_unfinished(history),
         *[f"I8 {failure}" for failure in history.failures],

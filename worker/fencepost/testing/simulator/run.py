@@ -14,6 +14,7 @@ from fencepost.testing.simulator.nemesis import Nemesis
 from fencepost.testing.simulator.oracle import violations
 from fencepost.testing.simulator.people import people_of
 from fencepost.testing.simulator.plan import Plan, draw_plan
+from fencepost_schemas.cursor import Cursor
 from fencepost_schemas.question import Answer, Held, Question, QuestionKind
 from fencepost_schemas.row import decode_row
 from fencepost_schemas.subject import ANSWERS, EVENTS, LEDGER, QUESTIONS
@@ -151,6 +152,7 @@ def _read(house: House, history: History) -> None:
     """Put what the broker holds into the history."""
     history.published = house.published()
     history.records += _verdicts(house)
+    history.overdue += _overdue(house)
     for stored in house.broker.streams[LEDGER].messages.values():
         if not stored.subject.endswith(".identity"):
             history.rows.append(decode_row(stored.payload))
@@ -175,4 +177,18 @@ def _verdicts(house: House) -> list[Recorded]:
         if ".epochs." in stored.subject:
             record = msgspec.json.decode(stored.payload, type=EpochRecord)
             found += [] if record.early else [Recorded(sequence, record)]
+    return found
+
+
+def _overdue(house: House) -> list[int]:
+    """Return each cursor that tells of a loss, though the word before it is no early record."""
+    found, early = [], False
+    for sequence, stored in house.broker.streams[EVENTS].messages.items():
+        if ".cursors." in stored.subject:
+            loss = msgspec.json.decode(stored.payload, type=Cursor).loss
+            found += [sequence] if loss is not None and not early else []
+        elif ".epochs." in stored.subject:
+            early = msgspec.json.decode(stored.payload, type=EpochRecord).early
+        else:
+            early = False
     return found
