@@ -101,6 +101,25 @@ async def test_a_question_whose_event_was_changed_runs_nothing(broker: EmbeddedB
     assert 1 == len(runs.started)
 
 
+async def test_an_answer_that_stands_elsewhere_is_none(broker: EmbeddedBroker) -> None:
+    """The first answer to a question counts, and only there can the broker tell which it is."""
+    runs = Runs()
+
+    async def fail(payload: bytes, ctx: Context) -> None:
+        raise RuntimeError("lost the connection")
+
+    async with house(broker, SOURCE, pool=SHORT) as home:
+        await home.init()
+        async with working(home, app_with(runs, fail)):
+            await publish(home, event("a"))
+            [asked] = await see_questions(home, 1, QuestionKind.DOUBT)
+            given = Answer(asked.id, "orders", QuestionKind.DOUBT, Ruling.DISCARD, "eve", 0)
+            subject = home.subjects.answer("elsewhere")
+            await home.connection.store(Message(subject, msgspec.json.encode(given)))
+            await settle(home)
+        assert State.IN_DOUBT is (await rows(home))["k:a"].state
+
+
 @pytest.mark.parametrize("letter", [0, -1, 99, 2**62])
 async def test_an_answer_that_names_no_letter_runs_nothing(
     broker: EmbeddedBroker, letter: int

@@ -59,6 +59,9 @@ class Answers:
         try:
             answer = msgspec.json.decode(message.payload, type=Answer)
             slug(answer.source)
+            if message.subject != self._subjects.answer(answer.question):
+                # Elsewhere the broker could not tell which one was first.
+                raise BadSubject("it does not stand where its question is answered")
         except msgspec.ValidationError as error:
             log.warning("%s: %s; left to a newer worker", message.subject, error)
             await self._connection.settle(message, later(OTHER_RELEASE_MS))
