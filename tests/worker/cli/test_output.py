@@ -1,11 +1,12 @@
 """What commands print: foreign text made harmless, and a name for whoever answers."""
 
 import getpass
+import logging
 import sys
 
 import pytest
 
-from fencepost.cli.output import plain, print_lines
+from fencepost.cli.output import ENTRY_CHARS_MAX, OneLine, plain, print_lines
 from fencepost.cli.questions import _own_name
 from fencepost.errors import UsageError
 
@@ -49,3 +50,35 @@ def test_a_narrow_terminal(
     print_lines(lines)
     broken = ["  overlap: the source gave", "    back the events that we", "    had", "", "short"]
     assert broken == capsys.readouterr().out.splitlines()
+
+
+# --- the log ------------------------------------------------------------------------------------
+FORGED = "rejected\n12:00:00 ERROR   orders: the ledger is lost\x1b[2J\u202e\r\u2028\u0085"
+
+
+def logged(message: str, *values: object, error: BaseException | None = None) -> str:
+    told = (type(error), error, error.__traceback__) if error is not None else None
+    record = logging.LogRecord("fencepost", logging.ERROR, "", 1, message, values, told)
+    return OneLine().format(record)
+
+
+def test_an_entry_of_the_log_is_one_line_whatever_is_in_it() -> None:
+    """A source, an exception or a handler's own text cannot write a line that looks like ours."""
+    line = logged("%s: %s", "charge", FORGED)
+    assert line.isprintable() and "\\u001b" in line and "\\u000a12:00:00" in line
+
+
+def test_an_entry_has_an_end() -> None:
+    line = logged("%s", "x" * 1_000_000)
+    assert len(line) < ENTRY_CHARS_MAX + 100 and line.endswith("(1000000 characters)")
+
+
+def test_a_traceback_stands_indented_behind_its_entry() -> None:
+    """No line of it begins as an entry does, whatever its exception says."""
+    try:
+        raise RuntimeError(FORGED)
+    except RuntimeError as error:
+        first, *lines = logged("it failed", error=error).splitlines()
+    assert first.endswith("it failed")
+    assert lines and all(line.startswith("    ") and line.isprintable() for line in lines)
+    assert any("the ledger is lost" in line for line in lines)

@@ -3,6 +3,7 @@
 import logging
 import sys
 import textwrap
+from typing import Any
 
 import msgspec
 import typer
@@ -10,6 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 PIPE_WIDTH = 200
+ENTRY_CHARS_MAX = 4_000
+"""Of one entry of the log; what a source makes may be of any length."""
+TRACE_LINE_CHARS_MAX = 500
 
 
 def print_json(value: object) -> None:
@@ -55,10 +59,33 @@ def plain(text: str) -> str:
     return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
 
 
+class OneLine(logging.Formatter):
+    """One line an entry, whatever text of strangers is in it.
+
+    Nothing in it can steer a terminal, begin a line that looks like another entry, or go on for
+    ever. Tracebacks are indented behind it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = _cut(plain(record.message), ENTRY_CHARS_MAX)
+        return super().formatMessage(record)
+
+    def formatException(self, exc_info: Any) -> str:
+        lines = super().formatException(exc_info).splitlines()
+        return "\n".join(f"    {_cut(plain(line), TRACE_LINE_CHARS_MAX)}" for line in lines)
+
+
+def _cut(text: str, chars_max: int) -> str:
+    return text if len(text) <= chars_max else f"{text[:chars_max]} ... ({len(text)} characters)"
+
+
 def log_to_stderr(*, quiet: bool = False) -> None:
     """Log one plain line an entry. The client libraries only say what we would say better."""
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S"))
+    handler.setFormatter(OneLine())
     root = logging.getLogger("fencepost")
     root.handlers = [handler]
     root.propagate = False
