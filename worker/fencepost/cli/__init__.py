@@ -11,6 +11,7 @@ from fencepost.cli.demo import demo
 from fencepost.cli.dev import dev
 from fencepost.cli.init import init
 from fencepost.cli.ledger import ledger
+from fencepost.cli.output import plain
 from fencepost.cli.probe import probe
 from fencepost.cli.questions import questions
 from fencepost.cli.sources import sources
@@ -76,4 +77,4 @@ def _explain(error: Exception) -> None:
 
 
 def _complain(text: str) -> None:
-    typer.echo(f"fencepost: {' '.join(text.split())}", err=True)
+    typer.echo(f"fencepost: {plain(' '.join(text.split()))}", err=True)
