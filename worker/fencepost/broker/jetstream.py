@@ -1,5 +1,6 @@
 """The broker as the rooms see it: a connection with its consumers."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
@@ -66,7 +67,8 @@ async def connect(broker: Broker, login: Login, role: str) -> JetStream:
     try:
         await open_client(client, broker, login, role, callbacks)
         await connection.listen()
-    except FencepostError:
+    except (FencepostError, asyncio.CancelledError):
+        # Whoever was told to stop meanwhile leaves no client behind that reconnects for ever.
         await close(client)
         raise
     return connection
