@@ -349,8 +349,8 @@ def test_an_ack_leaves_nothing_unfinished(row: Row | None, given_: Given, now: i
     Held at the desk, that is, or parked among the retries, where it waits for its next attempt.
 
     Three acks are of something that carries no work: the announcement of a generation that a person
-    discarded while another one's is at work, an answer that its row does not wait for, and an answer
-    that came with other bytes than the row's.
+    discarded while another one's is at work, an answer that its row does not wait for, and one that
+    came with other bytes than the row's.
     """
     plan = step(row, given_, now)
     if plan.settle is not Settlement.ACK:
