@@ -236,8 +236,8 @@ async def how_far_it_is(broker: Broker) -> list[Any]:
 
     await until(acked, "the floor to move")
     await note()
-    said.append(await broker.held(EVENTS, "fp.events.orders.>"))
-    said.append(await broker.held(EVENTS, "fp.events.crm.>"))
+    said.append(await broker.count(EVENTS, "fp.events.orders.>"))
+    said.append(await broker.count(EVENTS, "fp.events.crm.>"))
     await here.puller.close()
     return said
 

@@ -64,6 +64,7 @@ async def driving(app: Fencepost, ledger: Ledger, time: ToldTime) -> AsyncIterat
     clock = BrokerClock(time, pool.reading_s)
 
     async def read_clock() -> None:
+        # It is as much of a broker as a clock asks of one.
         await clock.read(TimeServer(time), LEDGER)  # type: ignore[arg-type]
 
     await read_clock()

@@ -152,6 +152,7 @@ async def talks(payload: bytes) -> None:
 @app.on("awaits-a-file")
 async def awaits_a_file(payload: bytes) -> None:
     note("awaits-a-file")
+    # The test is another process, and a file is all that both of them see.
     while not os.path.exists(os.environ["NOTED"] + ".go"):  # noqa: ASYNC110, ASYNC240
         await asyncio.sleep(0.02)
 

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from fencepost.errors import Denied, NotFine, Unanswered, Unreachable
-from fencepost.patience import Patience, Stopped
+from fencepost.patience import Patience, StoppedWaiting
 from fencepost.testing.simulator.loop import run_virtual
 from fencepost.testing.simulator.world import SimulatedWorld
 
@@ -76,6 +76,6 @@ def test_what_waiting_does_not_mend_is_told_at_once(error: Exception) -> None:
 
 def test_who_is_told_to_stop_waits_no_longer() -> None:
     asked = Asked(1e9)
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedWaiting):
         played(asked, stops_s=3.0)
     assert asked.times < 10

@@ -18,7 +18,7 @@ FIRST_S = 0.2
 LONGEST_S = 2.0
 
 
-class Stopped(Exception):
+class StoppedWaiting(Exception):
     """The process was told to stop before the broker was there. It has nothing to finish."""
 
 
@@ -38,8 +38,8 @@ class Patience:
     async def wait_out(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask until there is an answer, and return it.
 
-        Raises Denied at once, Unreachable at the end of the time, and Stopped where the process was
-        told to stop meanwhile.
+        Raises Denied at once, Unreachable at the end of the time, and StoppedWaiting where the
+        process was told to stop meanwhile.
         """
         tries = 0
         while True:
@@ -57,7 +57,7 @@ class Patience:
                 async with asyncio.timeout(self._world.draw_s(bounds)):
                     await self._stop.wait()
             if self._stop.is_set():
-                raise Stopped
+                raise StoppedWaiting
 
     def _tell(self, error: Unreachable) -> None:
         if not self._told:

@@ -195,7 +195,7 @@ class Broker(Protocol):
     async def first_behind(self, stream: str, subject: str, sequence: int) -> Stood | None:
         """Return the first message that a filter takes behind a sequence."""
 
-    async def held(self, stream: str, subject: str) -> int:
+    async def count(self, stream: str, subject: str) -> int:
         """Return how many messages a filter takes."""
 
     async def ensure_consumer(self, plan: ConsumerPlan) -> None: ...

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -173,7 +174,7 @@ async def test_the_reading_that_was_asked_for_last_counts() -> None:
 
 
 @contextlib.asynccontextmanager
-async def kept(world: Told, clock: BrokerClock):  # type: ignore[no-untyped-def]
+async def kept(world: Told, clock: BrokerClock) -> AsyncIterator[None]:
     # It is as much of a broker as a clock asks of one.
     keeping = asyncio.create_task(clock.keep(world, "LEDGER"))  # type: ignore[arg-type]
     try:

@@ -7,6 +7,7 @@ once. Each life ends with nothing left to do, and with a question exactly where 
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,13 +166,18 @@ def comes_again_while_it_runs(
             await meanwhile(life, walls[has], walls[other], both[other])
             for time in range(times):
                 await both[has].inner.settle(came(both[has])[0], b"-NAK")
-                await until(lambda: put_off(both[other]) > time, "the other worker to put it off")  # noqa: B023
+                put_off_again = partial(_more_than, time, partial(put_off, both[other]))
+                await until(put_off_again, "the other worker to put it off")
                 if time + 1 < times:
                     await renewed(life)
             go.set()
             await life.rests()
 
     return play
+
+
+def _more_than(least: int, count: Callable[[], int]) -> bool:
+    return count() > least
 
 
 async def renewed(life: Life) -> None:

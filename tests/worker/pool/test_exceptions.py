@@ -28,6 +28,7 @@ class Exit(Exception):
 
 
 class Number(NotApplied):
+    # The wrong type is what is tested.
     def __str__(self) -> str:
         return 7  # type: ignore[return-value]
 
@@ -213,6 +214,7 @@ def test_a_payload_type_that_raises_is_undecodable() -> None:
 
 def test_a_result_that_cannot_be_looked_into_is_no_failure() -> None:
     class Strange:
+        # No type allows what is tested here.
         @property
         def __dict__(self) -> Any:  # type: ignore[override]
             raise LookupError("caf\udce9")

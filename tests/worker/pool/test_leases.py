@@ -243,6 +243,7 @@ async def test_a_broker_that_is_away_is_asked_again(caplog: pytest.LogCaptureFix
             return 1_000.0
 
     pool = Pool(lease_s=0.9, ack_wait_s=1.2)
+    # As above: it is as much of a world as a clock asks of one.
     clock = BrokerClock(Now(), pool.reading_s)  # type: ignore[arg-type]
     leases = Leases(pool, clock)
     row = msgspec.structs.replace(ROW, lease_until_ms=1_000_100)

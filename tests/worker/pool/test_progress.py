@@ -60,7 +60,7 @@ async def remove_waiting(home: House) -> None:
     assert "error" not in await home.connection.api(f"STREAM.UPDATE.{EVENTS}", aged)
 
     async def gone() -> bool:
-        return not await home.connection.held(EVENTS, home.subjects.events_of())
+        return not await home.connection.count(EVENTS, home.subjects.events_of())
 
     await until(gone, "the events to grow too old")
 

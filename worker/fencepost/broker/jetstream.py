@@ -34,8 +34,8 @@ class JetStream(Connection):
     async def first_behind(self, stream: str, subject: str, sequence: int) -> Stood | None:
         return await state.first_behind(self, stream, subject, sequence)
 
-    async def held(self, stream: str, subject: str) -> int:
-        return await state.held(self, stream, subject)
+    async def count(self, stream: str, subject: str) -> int:
+        return await state.count(self, stream, subject)
 
     async def drifts(self) -> list[Drift]:
         return await find_drifts(self, self.settings)

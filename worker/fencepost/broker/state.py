@@ -55,9 +55,9 @@ async def first_behind(
     return Stood(got.message.seq, _ms(got.message.time))
 
 
-async def held(connection: Connection, stream: str, subject: str) -> int:
+async def count(connection: Connection, stream: str, subject: str) -> int:
     """Return how many messages of a stream a filter takes."""
-    count, seen = 0, 0
+    found, seen = 0, 0
     while True:
         request = {"subjects_filter": subject, "offset": seen}
         reply = await connection.ask(f"$JS.API.STREAM.INFO.{stream}", msgspec.json.encode(request))
@@ -65,10 +65,10 @@ async def held(connection: Connection, stream: str, subject: str) -> int:
         if info.error is not None:
             raise api_error(stream, info.error.err_code, info.error.description)
         page = info.state.subjects or {}
-        count += sum(page.values())
+        found += sum(page.values())
         seen += len(page)
         if not page or seen >= info.total:
-            return count
+            return found
 
 
 def _ms(time: str) -> int:

@@ -15,7 +15,7 @@ from fencepost.cli.processes import cancelled_by, run_until_signal
 from fencepost.cli.tracing import set_up_tracing
 from fencepost.clock import RealWorld
 from fencepost.errors import UsageError
-from fencepost.patience import Patience, Stopped
+from fencepost.patience import Patience, StoppedWaiting
 from fencepost.settings import Settings
 from fencepost.settings_file import login_for, source_headers
 from fencepost.transport.http import HttpTransport
@@ -59,7 +59,7 @@ async def _bridge(
     patience = Patience(RealWorld(), settings.broker.start_wait_s, stop)
     try:
         connection = await patience.wait_out(lambda: connect(settings.broker, login, "bridge"))
-    except Stopped:
+    except StoppedWaiting:
         return
     transport = HttpTransport(settings.bridge)
     try:

@@ -20,7 +20,7 @@ from fencepost.cli.processes import run_until_signal
 from fencepost.cli.tracing import set_up_tracing
 from fencepost.clock import RealWorld
 from fencepost.ledgers.kv import KvLedger
-from fencepost.patience import Patience, Stopped
+from fencepost.patience import Patience, StoppedWaiting
 from fencepost.pool.renewal import renew_in_thread
 from fencepost.pool.worker import Renewal, run_worker
 from fencepost.settings import Settings
@@ -53,7 +53,7 @@ async def _work(settings: Settings, app: Fencepost, stop: asyncio.Event) -> None
     patience = Patience(RealWorld(), settings.broker.start_wait_s, stop)
     try:
         connection = await patience.wait_out(lambda: connect(settings.broker, login, "worker"))
-    except Stopped:
+    except StoppedWaiting:
         return
     ledger = KvLedger(connection, Subjects(settings.broker.prefix), settings.ledger.retention_s)
     try:

@@ -108,7 +108,7 @@ class Track:
                 look, waiting=stood.sequence, waiting_since_ms=stood.stored_ms
             )
         left = {
-            source: await self._connection.held(
+            source: await self._connection.count(
                 EVENTS, self._subjects.events_in(source, one.generation)
             )
             for source, one in published.items()

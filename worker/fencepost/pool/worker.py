@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
 from fencepost.app import Fencepost
-from fencepost.patience import Patience, Stopped
+from fencepost.patience import Patience, StoppedWaiting
 from fencepost.pool.answers import Answers
 from fencepost.pool.ask import Desk
 from fencepost.pool.clock import BrokerClock
@@ -56,7 +56,7 @@ async def run_worker(
     the sources' lineages are pinned to.
     """
     check_reconciled(app, settings.sources)
-    with contextlib.suppress(Stopped):
+    with contextlib.suppress(StoppedWaiting):
         await _run(settings, app, connection, ledger, world, stop, reached, renewal)
 
 

@@ -228,7 +228,7 @@ class MemoryConnection:
 
         return await self._call(first)
 
-    async def held(self, stream: str, subject: str) -> int:
+    async def count(self, stream: str, subject: str) -> int:
         kept = self.broker.streams[stream].messages
         return await self._call(
             lambda: len([one for one in kept.values() if takes(subject, one.subject)])
